@@ -261,8 +261,9 @@ def pad(x: Any, pad_width: Any, mode: Mode = "constant", *, constant_values: Any
     """
     if is_complex(x) or any(map(is_complex, _values(constant_values))):
         z = as_complex(x)
-        fills = (_each(lambda v: as_complex(v).real, constant_values), _each(lambda v: as_complex(v).imag, constant_values))
-        real, imag = (pad(p, pad_width, mode, constant_values=fill) for p, fill in zip((z.real, z.imag), fills))
+        fills = _each(as_complex, constant_values)
+        real = pad(z.real, pad_width, mode, constant_values=_each(lambda v: v.real, fills))
+        imag = pad(z.imag, pad_width, mode, constant_values=_each(lambda v: v.imag, fills))
         return pair(real, imag)  # type: ignore[return-value]
     h = as_array(x, "pad")
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):

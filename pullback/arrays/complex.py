@@ -114,7 +114,9 @@ def _together(zs: Sequence[ComplexArray]) -> Sequence[ComplexArray]:
     """Operands in the widest complex type among the arrays, in which all arithmetic is done; numbers take it, too."""
     strong = [z for z in zs if z.real.weak is None]
     widest = max((z.dtype for z in strong), key=lambda t: t.part.bits, default=None)
-    return zs if widest is None else [z if z.dtype is widest and z.real.weak is None else convert_complex(z, widest) for z in zs]
+    if widest is None:
+        return zs
+    return [z if z.dtype is widest and z.real.weak is None else convert_complex(z, widest) for z in zs]
 
 
 def _alike(x: Any, z: ComplexArray) -> ComplexArray:

@@ -14,8 +14,8 @@ from pullback.device import is_on_device
 from pullback.lazy.copies import moved
 from pullback.lazy.elsewhere import TRACED, unknown
 from pullback.lazy.node import Array, leaf, value_of
-from pullback.lazy.operation import Operation, apply, node_of, quick_key
 from pullback.lazy.open_shapes import nonzero, sizes_of
+from pullback.lazy.operation import Operation, apply, node_of, quick_key
 from pullback.lazy.places import default_place, leaf_at, place_named
 from pullback.lazy.promotion import NUMBERS, as_numpy, common_type
 from pullback.lazy.types import array_type

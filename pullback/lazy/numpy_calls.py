@@ -47,8 +47,9 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **keywo
     """Apply an elementwise NumPy function, like `array_function`."""
     if method == "at":
         return _added_at(ufunc, *inputs)
-    if method == "reduce" and ufunc.__name__ in _REDUCING and len(inputs) == 1 and keywords.keys() <= {"axis", "keepdims"}:
-        return getattr(Array.namespace, _REDUCING[ufunc.__name__])(*inputs, **{"axis": 0, **keywords})
+    reducing = _REDUCING.get(ufunc.__name__) if method == "reduce" and len(inputs) == 1 else None
+    if reducing and keywords.keys() <= {"axis", "keepdims"}:
+        return getattr(Array.namespace, reducing)(*inputs, **{"axis": 0, **keywords})
     plain = method == "__call__" and not keywords
     found = (_OWN.get(ufunc.__name__) or _counterpart(ufunc.__name__)) if plain else None
     if found is not None:
@@ -62,7 +63,8 @@ def _added_at(ufunc: np.ufunc, x: Any, index: Any, value: Any = None) -> Any:
     """`np.add.at`, which writes into a lazy array."""
     if not isinstance(x, Array) or ufunc is not np.add:
         return NotImplemented
-    x[...] = x.add(index, value)  # type: ignore[index]
+    target: Any = x
+    target[...] = target.add(index, value)
     return None
 
 
@@ -102,7 +104,7 @@ def _arguments(
     for name, p in theirs.items():
         mine = ours.get(name)
         if mine is not None and name not in named and mine.kind is not p.POSITIONAL_ONLY:
-            if p.default not in (None, p.empty, mine.default) and p.default is not np._NoValue:  # type: ignore[attr-defined]
+            if p.default not in (None, p.empty, mine.default) and p.default is not np._NoValue:
                 named[name] = p.default
     return args, named
 
@@ -180,9 +182,9 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     linalg = Array.namespace.linalg
     if ord is None:
         return linalg.vector_norm(x, axis=axis, keepdims=keepdims)
-    if axis is None and x.ndim == 1 or isinstance(axis, int):
+    if (axis is None and x.ndim == 1) or isinstance(axis, int):
         return linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
-    if axis is None and x.ndim == 2 or axis in ((-2, -1), (x.ndim - 2, x.ndim - 1)):
+    if (axis is None and x.ndim == 2) or axis in ((-2, -1), (x.ndim - 2, x.ndim - 1)):
         return linalg.matrix_norm(x, keepdims=keepdims, ord=ord)
     return _of_values(np.linalg.norm, "numpy.linalg.norm()", (x, ord, axis, keepdims), {})
 

@@ -182,14 +182,15 @@ def unstack(x: Any, /, axis: int = 0) -> tuple[Array, ...]:
     shape = operand.shape
     if -len(shape) <= axis < len(shape) and not shape[axis]:
         return ()  # a traced function returns something
-    found: tuple[Array, ...] = _traced("unstack")(operand, axis=axis)
-    return found
+    rows: Any = _traced("unstack")(operand, axis=axis)
+    return tuple(rows)
 
 
-def _traced(name: str) -> Any:
+def _traced(name: str) -> Callable[..., Array]:
     from pullback.lazy.namespace import function_named
 
-    return function_named(name)
+    found: Callable[..., Array] = function_named(name)
+    return found
 
 
 # Sizes ------------------------------------------------------------------------------------------------------------

@@ -34,14 +34,17 @@ _TOGETHER: Final = """
 """
 _FLOATING: Final = """
     divide operator.truediv atan2 hypot copysign logaddexp nextafter acos acosh asin asinh atan atanh cos cosh exp expm1
-    log log10 log1p log2 sin sinh sqrt tan tanh logistic erf logsumexp softmax mean var std median quantile signbit angle array.mean
-    fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft fft.fftn fft.ifftn fft.rfftn fft.irfftn
+    log log10 log1p log2 sin sinh sqrt tan tanh logistic erf logsumexp softmax mean var std median quantile
+    signbit angle array.mean fft.fft fft.ifft fft.rfft fft.irfft
+    fft.hfft fft.ihfft fft.fftn fft.ifftn fft.rfftn fft.irfftn
     linalg.cholesky linalg.det linalg.eig linalg.eigh linalg.eigvals linalg.eigvalsh linalg.inv linalg.lstsq
     linalg.matrix_norm linalg.matrix_rank linalg.pinv linalg.qr linalg.slogdet linalg.solve linalg.svd linalg.svdvals
     linalg.vector_norm
 """
 _LISTS: Final = "concat stack"
-_COUNTING: Final = "sum prod cumulative_sum cumulative_prod trace linalg.trace array.sum array.prod isnan isinf isfinite"
+_COUNTING: Final = """
+    sum prod cumulative_sum cumulative_prod trace linalg.trace array.sum array.prod isnan isinf isfinite
+"""
 _OF_BOOLS: Final = {"add": "logical_or", "multiply": "logical_and", "mul": "logical_and", "maximum": "logical_or",
                     "minimum": "logical_and"}  # fmt: skip
 _TRUTH: Final = "logical_and logical_or logical_xor logical_not"
