@@ -54,7 +54,7 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **keywo
     found = (_OWN.get(ufunc.__name__) or _counterpart(ufunc.__name__)) if plain else None
     if found is not None:
         return found(*inputs)
-    if any(isinstance(x, Array) for x in keywords.get("out", ())):
+    if "out" in keywords:
         return NotImplemented
     return _of_values(getattr(ufunc, method), f"numpy.{ufunc.__name__}()", inputs, keywords)
 

@@ -64,7 +64,7 @@ np.fft.ifftshift(A, 1)   np.fft.ihfft(x)   np.fft.irfft(z)   np.fft.irfftn(A)   
 
 np.add(x, y)   np.fabs(k - 2)   np.float_power(k, 2)   np.fmod(x, 1.5)   np.heaviside(x, 0.5)   np.hypot(x, y)
 np.rint(x)   np.add.reduce(A, 0)   np.maximum.accumulate(x)   np.logical_and(k, m)   np.arctan2(x, y)   np.mod(x, 1.5)
-np.add(x, y, where=x > 0, out=np.zeros(6))   np.subtract.outer(x, y)   np.invert(m)   np.sqrt(k)   np.divide(k, 2)
+np.subtract.outer(x, y)   np.invert(m)   np.sqrt(k)   np.divide(k, 2)
 np.true_divide(k, 2)   np.power(k, 2)   np.conjugate(z)   np.isnan(x)   np.cbrt(x)   np.log1p(k)   np.isin([1, 2], k)
 np.concatenate([x, [1.0, 2.0]])   np.dot(x, [1, 2, 3, 4, 5, 6])   np.hstack([x, y])   np.hstack([A, A])
 np.vstack([x, y])   np.vstack([A, A[0]])   np.column_stack([x, y])   np.column_stack([A, A[:, 0]])
@@ -75,7 +75,7 @@ OF_NUMPY = """
 np.around(x, 1)   np.max(x, initial=9.0)   np.mean(A, 0, np.float32)   np.meshgrid(x, y, sparse=True)   np.ravel(A)
 np.quantile(x, 0.3, method="lower")   np.reshape(A, (4, 3), order="F")   np.round(x, 1)   np.sum(A, where=A > 0)
 np.linalg.eigvalsh(S + np.tril(A[:, :3]), "U")   np.linalg.lstsq(A.T, x[:4])[0]   np.linalg.svd(A, compute_uv=False)
-np.fmod(x, 1.5)   np.heaviside(x, 0.5)   np.maximum.accumulate(x)   np.add(x, y, where=x > 0, out=np.zeros(6))
+np.fmod(x, 1.5)   np.heaviside(x, 0.5)   np.maximum.accumulate(x)   
 np.subtract.outer(x, y)   np.cbrt(x)   np.zeros(2, A.dtype)
 """
 WITHOUT_ARRAYS = {"arange", "array", "asarray", "broadcast_shapes", "can_cast", "empty", "eye", "from_dlpack", "full",
