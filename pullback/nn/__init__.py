@@ -23,7 +23,7 @@ from pullback.nn.activations import (
 )
 from pullback.nn.blocks import half_squared_error, one_hot
 from pullback.nn.ctc import ctc_loss
-from pullback.nn.layer import Layer, branches, layer, residual, sequential
+from pullback.nn.layer import Layer, branches, heads, layer, parallel, residual, sequential
 from pullback.nn.layers import (
     attention,
     avg_pool,
@@ -167,6 +167,7 @@ __all__ = [
     "half_squared_error",
     "hard_sigmoid",
     "hard_silu",
+    "heads",
     "hinge_loss",
     "huber_loss",
     "init",
@@ -191,6 +192,7 @@ __all__ = [
     "mse_loss",
     "objective",
     "one_hot",
+    "parallel",
     "parameter_groups",
     "permute",
     "piecewise_constant_schedule",

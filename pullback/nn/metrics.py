@@ -7,7 +7,7 @@ once: `fit` measures them on all outputs, as it does any Python function in `on_
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any, Final, Literal
 
@@ -17,6 +17,7 @@ import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError, TraceError, UsageError
 from pullback.nn.losses import cross_entropy
+from pullback.nn.objective import parts
 from pullback.source import user_position
 from pullback.tracing.array import type_text
 from pullback.tracing.making import as_array
@@ -301,9 +302,48 @@ def perplexity(input: Any, target: Any, *, ignore_index: int | None = None) -> A
 WHOLE: Final = frozenset([confusion_matrix, f1_score, perplexity, precision, recall, roc_auc_score])
 
 
+class OfPart:
+    """A metric of one of several results.
+
+    Args:
+        key: the name or position of the result.
+        func: the metric.
+        name: the name of the metric.
+    """
+
+    def __init__(self, key: Any, func: Callable[[Any, Any], Any], name: str) -> None:
+        self.key, self.func, self.__name__ = key, func, f"{key}_{name}"
+
+    def __call__(self, input: Any, target: Any) -> Any:
+        """The metric.
+
+        Raises:
+            UsageError: [E518] there is no such result or target.
+        """
+        return self.func(self._part(input, "results"), self._part(target, "targets"))
+
+    def _part(self, x: Any, what: str) -> Any:
+        found = parts(x)
+        if self.key not in found:
+            given = ", ".join(map(repr, found)) or "one array"
+            raise UsageError("E518", f"metrics: there is no {self.key!r} among the {what}", facts=(f"{what}: {given}",),
+                             remedy="a dict with the names of results")  # fmt: skip
+        return found[self.key]
+
+
+def metrics_of_parts(metrics: Mapping[Any, Any], name: Callable[[Any], str]) -> list[Any]:
+    """The metrics of several results, a dict of metrics or lists of them, as functions of all results."""
+    found = []
+    for key, given in metrics.items():
+        for metric in given if isinstance(given, list | tuple) else [given]:
+            own = OfPart(key, metric.function if isinstance(metric, on_outputs) else metric, name(metric))
+            found.append(on_outputs(own, own.__name__) if isinstance(metric, on_outputs) else own)
+    return found
+
+
 def is_of_all(metric: Any) -> bool:
     """Whether a metric is one of all samples at once, which a mean over batches is not."""
-    while isinstance(metric, functools.partial):
+    while isinstance(metric, functools.partial | OfPart):
         metric = metric.func
     return unguarded(metric) in WHOLE if callable(metric) else False
 

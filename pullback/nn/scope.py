@@ -19,6 +19,8 @@ import pullback as pb
 from pullback.errors import DTypeError, PullbackError, ShapeError, TraceError
 from pullback.ir import nodes as ir
 from pullback.ir.index import DimSymbol, Index
+from pullback.ir.types import DType
+from pullback.nn.inputs import tree_text
 from pullback.source import user_position
 from pullback.tracing import tree
 from pullback.tracing.array import Array, shape_text, type_text
@@ -69,10 +71,11 @@ class Call:
     layer: LayerPart
     given: str
     result: str = ""
+    structure: tree.Structure = tree.LEAF  # of the result
+    arrays: tuple[tuple[DType, tuple[Index, ...]], ...] = ()  # element types and sizes of the result
     parameters: list[Wanted] = field(default_factory=list)
     state: list[Wanted] = field(default_factory=list)
     composed: bool = False  # whether it is composed of layers
-    extents: tuple[Index, ...] = ()  # the result's sizes, if it is one array
     statements: tuple[ir.Statement, ...] = ()  # the statements of the layer and its parts
 
     @property
@@ -230,7 +233,10 @@ class Scope:
             _check_axes(layer, x)
             y = layer.forward(self, x)
         call.result = _type(y)
-        call.extents = y.extents if isinstance(y, Array) else ()
+        found, call.structure = tree.flatten(y)
+        call.arrays = tuple((x.settled, tuple(x.extents)) for x in found if isinstance(x, Array))
+        if len(call.arrays) < len(found):
+            call.structure = tree.NONE  # not a tree of arrays
         call.composed = self._calls[-1] is not call
         call.statements = tuple(written[before:])
         return y
@@ -310,6 +316,13 @@ def _extents(shape: Any) -> tuple[Index, ...]:
 
 def _check_axes(layer: LayerPart, x: Any) -> None:
     """Raise ShapeError [E162] if an array has too few or too many axes for a layer."""
+    if layer.accepts and isinstance(x, Mapping):
+        raise TraceError(
+            "E168",
+            f"{layer.kind} takes one array, and was given {_type(x)}",
+            position=user_position(),
+            remedy="`nn.parallel` applies a layer to each input by name, and `nn.concat` joins them",
+        )
     axes = (layer.accepts or "...").split()
     named = [a for a in axes if a != "..."]
     if not isinstance(x, Array) or x.ndim == len(named) or (x.ndim > len(named) and "..." in axes):
@@ -340,5 +353,6 @@ def _replace(one: Index, other: Index) -> None:
 
 
 def _type(x: Any) -> str:
-    """The types of the arrays of a tree, as text."""
-    return ", ".join(type_text(leaf) for leaf in tree.flatten(x)[0] if isinstance(leaf, Array))
+    """The type of an array, or of a tree of arrays, as text."""
+    leaves, structure = tree.flatten(x)
+    return tree_text(structure, (type_text(leaf) if isinstance(leaf, Array) else str(leaf) for leaf in leaves))

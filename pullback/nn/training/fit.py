@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any, Final
 
@@ -46,7 +46,7 @@ def fit(
     state: Any = None,
     validation_data: Any = None,
     validation_batch_size: int | None = None,
-    metrics: Sequence[Callable[..., Any]] = (),
+    metrics: Sequence[Callable[..., Any]] | Mapping[str, Any] = (),
     save: str | Checkpoints | None = None,
     resume: Resume = None,
     progress: bool | Callable[[Progress], None] = True,
@@ -66,7 +66,9 @@ def fit(
     Args:
         model: a Layer; or, with `loss` left out, a traced function (parameters, state, batch) that gives the loss, or
             the loss and the next state.
-        loss: a function of a Layer's result and the target that returns one number, the mean over the batch.
+        loss: a function of a Layer's result and the target that returns one number, the mean over the batch. Of several
+            results, a dict (or tuple) of such functions, whose values are added: each is a column `NAME_loss` of the
+            history. None leaves a result out.
         data: a Dataset, a pair of them from `data.load` (the second is for validation), a tuple or dict of arrays with
             a common first size, or an iterable of batches.
         optimizer: an optimizer such as `nn.adam(1e-3)`, with `init` and `update`.
@@ -81,7 +83,7 @@ def fit(
         metrics: traced functions that are measured on the validation data. Their arguments are a Layer's result and the
             target, or (parameters, state, batch) for a loss function. Each returns one number, a mean over the batch.
             Metrics of all samples at once, such as `nn.metrics.f1_score`, and functions in `nn.metrics.on_outputs` are
-            measured on all outputs.
+            measured on all outputs. Of several results, a dict of metrics or lists of them.
         save: a folder for checkpoints and the history, or `Checkpoints` with the frequency. If it holds checkpoints of
             this run, training continues from the last one. One run at a time may use it.
         resume: True requires a checkpoint, and False refuses one. "newest intact" skips damaged checkpoints and renames
@@ -131,8 +133,7 @@ def fit(
     source = batches_of(data, batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last)
     first = first_batch(source)
     task = task_of(model, loss, first, metrics, parameters, state, seed)
-    if task.labels is not None:
-        task.labels.check_source(source, data, "data")
+    task.check_source(source, first, data, "data")
     check_descends("fit", optimizer)
     plateaus = [c for c in callbacks if isinstance(c, ReduceLROnPlateau)]
     optimizer = Scaled(optimizer) if plateaus else optimizer
@@ -174,7 +175,7 @@ def fit(
 
 def evaluate(
     model: Any, loss: Any, data: Any = None, *, parameters: Any, state: Any = None,
-    metrics: Sequence[Callable[..., Any]] = (), batch_size: int | None = None, **options: Any,
+    metrics: Sequence[Callable[..., Any]] | Mapping[str, Any] = (), batch_size: int | None = None, **options: Any,
 ) -> dict[str, float]:  # fmt: skip
     """Evaluate a network on data in inference mode: return the means of the loss and all metrics.
 
