@@ -51,6 +51,7 @@ from pullback.nn.layers import (
     rms_norm,
     rotary_embedding,
     transformer_block,
+    with_states,
 )
 from pullback.nn.losses import (
     bce_with_logits,
@@ -218,6 +219,7 @@ __all__ = [
     "tanh",
     "transformer_block",
     "weight_decay",
+    "with_states",
 ]
 
 del ctc  # noqa: F821 the module, which had the name of the loss

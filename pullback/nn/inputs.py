@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -148,7 +149,24 @@ def bound(own: Takes, given: Takes, what: str) -> Takes:
     if own is None or isinstance(own, str):
         return given
     _check_names(own, given, what)
-    return tree.map_leaves(lambda new, old: text_of(dims_of(new), dtype_of(new) or dtype_of(old)), given, own)
+    sizes: dict[str, str] = {}
+    found = _bound(own, given, sizes)
+    return map_dims(found, lambda dims: [sizes.get(d, d) for d in dims]) if sizes else found
+
+
+def _bound(own: Takes, given: Takes, sizes: dict[str, str]) -> Takes:
+    """The given sizes, or own ones where None is given; `sizes` collects what names became then."""
+    node = tree.open_node(own)
+    if node is None:
+        if given is None:
+            return own
+        new, old = dims_of(given), dims_of(own)
+        sizes |= {a: b for a, b in zip(old, new) if len(new) == len(old) and a.isidentifier() and a != b}
+        return text_of(new, dtype_of(given) or dtype_of(own))
+    structure, children = node
+    others = [None] * len(children) if given is None else tree.open_node(given)[1]  # type: ignore[index]
+    found = [_bound(a, b, sizes) for a, b in zip(children, others, strict=True)]
+    return tree.unflatten(replace(structure, children=(tree.LEAF,) * len(found)), found)
 
 
 def checked(takes: Takes, x: Any, what: str) -> None:
@@ -162,10 +180,12 @@ def checked(takes: Takes, x: Any, what: str) -> None:
     if takes is None or isinstance(takes, str):
         return
     _check_names(takes, x, what)
-    arrays = [as_array(leaf) for leaf in tree.flatten(x)[0]]
+    found, structure = tree.flatten(x)
+    arrays = dict(zip(names(structure), map(as_array, found), strict=True))
     sizes: dict[str, tuple[Any, str]] = {}
-    for (name, text), array in zip(leaves(takes).items(), arrays, strict=True):
-        _check_sizes(name, text, array, sizes, what)
+    for name, text in leaves(takes).items():
+        if name in arrays:
+            _check_sizes(name, text, arrays[name], sizes, what)
 
 
 def _check_sizes(name: str, text: str, array: Array, sizes: dict[str, tuple[Any, str]], what: str) -> None:
@@ -201,7 +221,16 @@ def remedy(takes: Takes) -> str:
 def differs(takes: Takes, given: Any, name: str = "the input") -> str:
     """How a tree differs from the one that is taken; empty if it has the same structure."""
     wanted, found = tree.flatten(takes)[1], tree.flatten(given)[1]
-    return "" if wanted == found else _difference(wanted, found, name)
+    return "" if _fits(wanted, found) else _difference(wanted, found, name)
+
+
+def _fits(wanted: tree.Structure, found: tree.Structure) -> bool:
+    """Whether structures are equal; None stands for a tree of states that begin with zeros."""
+    if found.kind == "none" and wanted.kind == "dict":
+        return True
+    if found.kind != wanted.kind or found.type is not wanted.type or found.keys != wanted.keys:
+        return False
+    return all(map(_fits, wanted.children, found.children))
 
 
 def _difference(wanted: tree.Structure, found: tree.Structure, place: str) -> str:
@@ -214,7 +243,7 @@ def _difference(wanted: tree.Structure, found: tree.Structure, place: str) -> st
         lacks += [f"{_listed(more)} {'is' if len(more) == 1 else 'are'} not taken"] if more else []
         return f"{place} is {_kind(found)}: {'; '.join(lacks)}"
     for key, one, other in zip(wanted.keys, wanted.children, found.children):
-        if one != other:
+        if not _fits(one, other):
             return _difference(one, other, f"{place}{tree.step(wanted.kind, key)}")
     return f"{place} has another structure"
 

@@ -16,7 +16,7 @@ from pullback.calls.specs import spec_like
 from pullback.errors import ShapeError, TraceError
 from pullback.ir.dims import evaluate
 from pullback.ir.types import dtype_of
-from pullback.nn.inputs import Takes, annotation, map_dims, of_type
+from pullback.nn.inputs import Takes, annotation, map_dims, of_type, text_of
 from pullback.nn.scope import Call, LayerPart, Replaced, Scope, Wanted
 from pullback.notebook import Displayed
 from pullback.source import user_position
@@ -66,6 +66,19 @@ class NetworkType(Displayed):
                 if path not in seen:
                     seen.add(path)
                     yield path, array
+
+    @property
+    def carried(self) -> Tree:
+        """The states that sequences go on from, a tree of texts (`with_states`)."""
+        out: Tree = {}
+        for call in self.calls:
+            place = out
+            for name in call.path if call.carried else ():
+                place = place.setdefault(name, {})
+            for array in call.carried:
+                sizes = [str(e).replace(" ", "") for e in array.extents]
+                place[array.name] = text_of(sizes, None)
+        return out
 
     def results(self, **sizes: int) -> Any:
         """Arrays of zeros like the results for these sizes, without memory of their own; None if one is open."""

@@ -22,7 +22,8 @@ def sized(net: Layer, batch: Any) -> Layer:
     Raises:
         DataError: [E508] the network takes inputs of other names or sizes. ShapeError: a layer does not accept them.
     """
-    if not (isinstance(batch, tuple | list) and len(batch) == 2 and tree.flatten(batch[0])[0]):
+    inputs = tree.flatten(batch[0])[0] if isinstance(batch, tuple | list) and len(batch) == 2 else []
+    if not inputs or not all(hasattr(x, "shape") for x in inputs):
         raise DataError(
             "E508",
             f"fit: a batch of {net} is a pair (inputs, targets)",

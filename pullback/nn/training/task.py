@@ -89,13 +89,13 @@ def task_of(
         UsageError: [E518] a Layer lacks a loss, a loss lacks parameters, or two metrics have one name.
         DataError: [E508] a Layer does not accept the data.
     """
-    if isinstance(metrics, Mapping):
+    if isinstance(metrics, Mapping) and isinstance(model, Layer):
         metrics = metrics_of_parts(metrics, _name)
     if not isinstance(metrics, list | tuple):
         raise UsageError(
             "E518",
             f"fit: metrics is of type {type(metrics).__name__}, and a list of functions is needed",
-            remedy="`metrics=[nn.metrics.accuracy]`: columns have the functions' names; of several results, a dict",
+            remedy="`metrics=[nn.metrics.accuracy]`: columns have the functions' names",
         )
     of_all = [m for m in metrics if is_of_all(m)]
     loss = loss_of(loss)

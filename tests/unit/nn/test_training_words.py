@@ -16,11 +16,12 @@ from pullback.data import Dataset
 from pullback.data.loader import Samples, Stream
 from pullback.errors import DataError, MissingKeyError, PullbackError, UsageError
 from pullback.nn.training import report, task
+from pullback.nn.training.batch import sized
 from pullback.nn.training.checkpoint import Position
 from pullback.nn.training.labels import Classes, Labels, check_labels, labels_of
 from pullback.nn.training.mistakes import _is_finite, not_finite
 from pullback.nn.training.report import Progress, Report
-from pullback.nn.training.task import _check_takes, _name, _number, _sized, task_of
+from pullback.nn.training.task import _check_takes, _name, _number, task_of
 from tests.unit.nn.test_fit import fit, largest, line
 
 Stop = nn.EarlyStopping
@@ -351,10 +352,10 @@ def test_networks_for_samples_of_some_size(takes: str, shape: tuple[int, ...], f
     net: Any = SimpleNamespace(takes=takes, on=made.append)
     x = np.zeros(shape, np.float32)
     if fits:
-        _sized(net, (x, x))
+        sized(net, (x, x))
         assert made == [" ".join(["N", *map(str, shape[1:])])]
     else:
-        first, facts, _ = refused(lambda: _sized(net, [x, x]))
+        first, facts, _ = refused(lambda: sized(net, [x, x]))
         assert f"takes {takes}" in first
         assert f"a batch of the data is float32{list(shape)}" in facts
 
@@ -364,10 +365,10 @@ def test_batches_that_are_no_pairs() -> None:
     x = np.zeros((5, 2), np.float32)
     for batch, said in ((x, "one array, float32[5, 2]"), ((x,), "(*,)"), ({"x": x, "y": x}, "{'x': *, 'y': *}"),
                         ((3, x), "(*, *)")):  # fmt: skip
-        first, facts, remedy = refused(lambda batch=batch: _sized(net, batch))
+        first, facts, remedy = refused(lambda batch=batch: sized(net, batch))
         assert "is a pair (inputs, targets)" in first and "a Dataset, or a pair of arrays" in remedy
         assert f"the data gives {said}" in facts
-    assert _sized(net, (x, None)) == "N 2"
+    assert sized(net, (x, None)) == "N 2"
 
 
 def test_a_loss_of_parameters_as_a_task() -> None:
@@ -419,8 +420,9 @@ def test_evaluations_take_samples_in_order() -> None:
 def test_a_network_makes_what_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
     net, x = nn.sequential(nn.dense(2), nn.batch_norm()), np.zeros((4, 3), np.float32)
     seeds: list[int] = []
-    monkeypatch.setattr(task, "_sized", lambda net, batch: SimpleNamespace(
-        type=SimpleNamespace(result="f32[N, 2]"), takes="N 3", init=lambda seed: (seeds.append(seed), ("p", "s"))[1]))
+    monkeypatch.setattr(task, "sized", lambda net, batch: SimpleNamespace(
+        type=SimpleNamespace(results=lambda N: np.zeros((N, 2), np.float32)), takes="N 3",
+        init=lambda seed: (seeds.append(seed), ("p", "s"))[1]))
     for p, s in ((None, None), (1, None), (None, 2), (1, 2)):
         made = task_of(net, nn.cross_entropy, (x, np.zeros(4, np.int64)), [], p, s, 7)
         assert (made.parameters, made.state, made.labels) == (p or "p", s or "s", labels((0, 2, None)))
