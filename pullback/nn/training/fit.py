@@ -12,7 +12,7 @@ from pullback.data import Splits, batches_of
 from pullback.data.loader import first_batch
 from pullback.errors import UsageError
 from pullback.ir.settings import MemoryMode
-from pullback.nn.optimizers import check_descends
+from pullback.nn.optimizers import Optimizer, check_descends, ema
 from pullback.nn.optimizers.scaled import Scaled
 from pullback.nn.settings import check_seed
 from pullback.nn.training.callbacks import check_callbacks
@@ -52,6 +52,7 @@ def fit(
     progress: bool | Callable[[Progress], None] = True,
     early_stopping: EarlyStopping | int | None = None,
     callbacks: Sequence[Any] = (),
+    average: Any = None,
     shuffle: bool = True,
     drop_last: bool = True,
     memory: MemoryMode = "fastest",
@@ -94,6 +95,8 @@ def fit(
         callbacks: functions of a `TrainingState`, called after every epoch, or objects with methods `on_epoch_end` or
             `on_batch_end`. With `on_batch_end`, each update is a call of its own. If a callback returns True, training
             ends. If it raises, the training so far is saved first. `ReduceLROnPlateau` stands here, too.
+        average: the decay of moving averages of the parameters, such as 0.999, or a schedule (`nn.ema`). Validation and
+            the best epoch are then of the averages, which are `run.averaged_parameters`; states stay those of training.
         shuffle: whether to shuffle the samples in every epoch; the seed determines the order.
         drop_last: whether to drop the last, smaller batch of an epoch. Keeping it requires a second compiled program.
         memory, memory_limit, threads, debug: as in `pb.function`.
@@ -135,6 +138,8 @@ def fit(
     task = task_of(model, loss, first, metrics, parameters, state, seed)
     task.check_source(source, first, data, "data")
     check_descends("fit", optimizer)
+    if average is not None:
+        optimizer = _averaging(optimizer, average)
     plateaus = [c for c in callbacks if isinstance(c, ReduceLROnPlateau)]
     optimizer = Scaled(optimizer) if plateaus else optimizer
     options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "threads": threads, "device": device}
@@ -147,6 +152,7 @@ def fit(
         if workers is None
         else SharedUpdates(task.loss, optimizer, start, workers, **options)
     )
+    updates.averages = average is not None
     training = Training(source, updates, epochs, steps, debug)
     if validation_data is not None:
         training.validation = validation_of(
@@ -162,7 +168,8 @@ def fit(
         if save is not None or early_stopping is not None:
             training.best = Best(early_stopping or EarlyStopping(1))
         if save is not None:
-            order = {"seed": seed, "shuffle": shuffle, "drop_last": drop_last}
+            order: dict[str, Any] = {"seed": seed, "shuffle": shuffle, "drop_last": drop_last}
+            order |= {"average": str(average)} if average is not None else {}
             alike = shared(task, training.source, optimizer, start, first, **order)
             training.folder = Folder(save if isinstance(save, Checkpoints) else Checkpoints(str(save)), alike)
             training.resume(resume)
@@ -206,6 +213,18 @@ def evaluate(
     carry = Carry(task.parameters, task.state, None)
     validation = validation_of(task, data, "data", ("loss", *task.metrics), carry, batch_size, **options)
     return validation.measured(carry, 0)
+
+
+def _averaging(optimizer: Any, decay: Any) -> Optimizer:
+    """The optimizer, with moving averages of the parameters.
+
+    Raises:
+        UsageError: [E518] the optimizer is not one of `pullback.nn`.
+    """
+    if not isinstance(optimizer, Optimizer):
+        raise UsageError("E518", f"fit: average={decay!r} with an optimizer of type {type(optimizer).__name__}",
+                         remedy="one of `pullback.nn`, or a subclass of `nn.Optimizer`")  # fmt: skip
+    return optimizer >> ema(decay)
 
 
 def _check(

@@ -38,7 +38,18 @@ def refused(call: Callable[[], Any], kind: type[PullbackError] = DataError) -> l
 
 def scores(result: str) -> Any:
     """A network whose result is of this type."""
-    return SimpleNamespace(type=SimpleNamespace(result=result), takes="N 4")
+    kinds = {"f32": np.float32, "f64": np.float64}
+
+    def array(text: str, N: int) -> Any:
+        kind, _, sizes = text.partition("[")
+        return np.zeros([eval(size, {"N": N}) for size in sizes.rstrip("]").split(", ") if size], kinds[kind])
+
+    def results(N: int) -> Any:
+        if result.startswith("("):
+            return tuple(array(text, N) for text in result[1:-1].replace("], ", "];").split(";"))
+        return array(result, N)
+
+    return SimpleNamespace(type=SimpleNamespace(results=results), takes="N 4")
 
 
 def loss(axis: int = -1, ignore_index: int | None = None, of: Any = lambda t: t) -> Any:
@@ -71,7 +82,7 @@ L1, L2, L3 = np.zeros(5, np.int64), np.zeros((5, 6), np.int32), np.zeros((5, 6, 
     ("f32[N, 10]", lambda y, t: loss()(y, t[1]) + loss()(y[:, :4], t[0]), (L1, L1),
      labels((1, 10, None), (0, 4, None))),
     ("f32[N, 6]", nn.mse_loss, L2.astype(np.int64), None),
-    ("f32[2 * N, 10]", loss(), np.zeros(10, np.int64), None),  # of another size
+    ("f32[2 * N, 10]", loss(), np.zeros(10, np.int64), labels((0, 10, None))),
     ("(f32[N, 2], f32[N])", loss(), L1, None),
     ("f32", lambda y, t: y, L1, None),
 ])  # fmt: skip
