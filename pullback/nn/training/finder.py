@@ -50,21 +50,25 @@ class LearningRates(Answers, Displayed):
     Attributes:
         rates: the learning rate of each step.
         losses: the loss before each step.
-        smoothed: moving averages of the losses.
     """
 
     rates: Sequence[float]
     losses: Sequence[float]
-    smoothed: Sequence[float]
+
+    @property
+    def smoothed(self) -> list[float]:
+        """The mean of the losses around each step, as losses of batches differ anyway."""
+        around = max(1, len(self.losses) // 20)
+        return [float(np.mean(self.losses[max(0, k - around) : k + around + 1])) for k in range(len(self.losses))]
 
     @property
     def suggestion(self) -> float:
         """The rate at which the smoothed loss falls fastest, before its minimum."""
-        least = int(np.argmin(self.smoothed))
+        smoothed = self.smoothed
+        least = int(np.argmin(smoothed))
         if least < 1:
             return float(self.rates[0])
-        slopes = np.gradient(np.asarray(self.smoothed[: least + 1]))
-        return float(self.rates[int(np.argmin(slopes))])
+        return float(self.rates[int(np.argmin(np.gradient(smoothed[: least + 1])))])
 
     def __repr__(self) -> str:
         low, high = self.rates[0], self.rates[-1]
@@ -125,8 +129,7 @@ def find_learning_rate(
     task.check_source(source, first, data, "data")
     updates = Updates(task.loss, chosen, Carry(task.parameters, task.state, chosen.init(task.parameters)), **options)
     losses: list[float] = []
-    smoothed: list[float] = []
-    mean = 0.0
+    mean, least = 0.0, math.inf  # of the losses so far, and the smallest such mean
     for step, batch in zip(range(steps), _batches(source)):
         value = float(updates(batch, step)[-1])
         if not math.isfinite(value):
@@ -134,12 +137,13 @@ def find_learning_rate(
                 one = tree.map_leaves(lambda x: x[0], batch)
                 raise not_finite(value, one, 0, Position(), None, bool(options.get("debug")), source)
             break
-        mean = SMOOTH * mean + (1 - SMOOTH) * value
         losses.append(value)
-        smoothed.append(mean / (1 - SMOOTH ** (step + 1)))
-        if smoothed[-1] > DIVERGED * min(smoothed):
+        mean = SMOOTH * mean + (1 - SMOOTH) * value
+        now = mean / (1 - SMOOTH ** (step + 1))
+        least = min(least, now)
+        if now > DIVERGED * least:
             break
-    return LearningRates([schedule(k) for k in range(len(losses))], losses, smoothed)
+    return LearningRates([schedule(k) for k in range(len(losses))], losses)
 
 
 def _batches(source: Batches) -> Iterator[Any]:
