@@ -27,7 +27,7 @@ class Dataset(Answers):
 
     Attributes:
         inputs: (N, ...) an array, a memory-mapped file, or an object with `shape` and `dtype` that returns an array for
-            a slice or an index array, such as images that are decoded on demand; or a tree of these, such as a dict.
+            a slice or an index array, such as images that are decoded on demand. Several inputs are a tree of these.
         targets: (N, ...) the same; labels are integers of shape (N,).
         name: the name in messages.
         transforms: applied when samples are read, in order.
@@ -314,7 +314,10 @@ class OfInput:
 
 
 def map_arrays(f: Callable[[Any, str], Any], x: Any, name: str = "") -> Any:
-    """Apply a function of an array and its name to each array of a tree; an object with a shape is an array."""
+    """Apply a function of an array and its name to each array of a tree.
+
+    An object with a shape is an array.
+    """
     node = None if hasattr(x, "shape") else tree.open_node(x)
     if node is None:
         return f(x, name)

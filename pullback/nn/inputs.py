@@ -219,7 +219,7 @@ def remedy(takes: Takes) -> str:
 
 
 def differs(takes: Takes, given: Any, name: str = "the input") -> str:
-    """How a tree differs from the one that is taken; empty if it has the same structure."""
+    """The difference of a tree from the one that is taken; empty if it has the same structure."""
     wanted, found = tree.flatten(takes)[1], tree.flatten(given)[1]
     return "" if _fits(wanted, found) else _difference(wanted, found, name)
 

@@ -163,9 +163,7 @@ class Scope:
         self._next[name] = pb.asarray(value).astype(self._next[name].dtype) if name in self._next else value
 
     def carried(self, name: str, shape: Any, *, dtype: Any = None) -> Array:
-        """Return what a sequence begins with, such as the state of a recurrent layer: zeros, or where one stopped.
-
-        `with_states` gives it. Otherwise every sequence begins anew.
+        """Return the state that a sequence begins with: zeros, or the one that `with_states` was given.
 
         Args:
             name: the array's name in this layer.
@@ -189,11 +187,13 @@ class Scope:
         self._carried_next[name] = value
 
     def carrying(self, states: Mapping[str, Any] | None, run: Callable[[], Any]) -> tuple[Any, Tree]:
-        """Run a part of this layer whose sequences go on from these states; return its result and the states after it.
+        """Run a part of this layer whose sequences go on from these states.
 
         Args:
             states: a tree of arrays as this method returns it; None for zeros.
             run: a function that calls layers.
+        Returns:
+            The result, and the states after it.
         """
         before = self._carried, self._carried_next
         self._carried, self._carried_next = {} if states is None else states, {}

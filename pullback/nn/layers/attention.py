@@ -45,7 +45,9 @@ def attention(
     rotary: bool = False,
     dropout: float = 0.0,
 ) -> Array:
-    """Let every step attend to every step of its own or another sequence (Vaswani et al. 2017): softmax(q kᵀ / √D) v.
+    """Let every step attend to the steps of its own or another sequence (Vaswani et al. 2017).
+
+    In each head it is softmax(q kᵀ / √D) v.
 
         q = query x, k = key z, v = value z       D = M / num_heads features for each head; z is x, or another sequence
         y = out (heads side by side)

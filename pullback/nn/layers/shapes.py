@@ -56,7 +56,9 @@ def permute(scope: Scope, x: Any, *axes: int) -> Array:
 
 @layer()
 def concat(scope: Scope, x: Any, axis: int = 1) -> Array:
-    """Join a tuple or dict of arrays, such as a layer's results, along an axis; a dict in the order of its names.
+    """Join a tuple or dict of arrays, such as a layer's results, along an axis.
+
+    A dict is in the order of its names.
 
     >>> from pullback import nn
     >>> both = nn.sequential(lambda x: (x, -x), nn.concat())

@@ -221,7 +221,7 @@ class cosine_decay_schedule(_Falling):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class cosine_restarts_schedule(Schedule):
-    """Cosine decay in cycles, each of which begins at `learning_rate` again (Loshchilov and Hutter, SGDR, 2017).
+    """Cosine decay in cycles with warm restarts (Loshchilov and Hutter, SGDR, 2017).
 
     Cycle k has `cycle_steps` · `cycle_mult`^k steps. In each, s rises from 0 to 1:
     `end_learning_rate` + (`learning_rate` - `end_learning_rate`) (1 + cos π s) / 2.

@@ -72,7 +72,7 @@ def _sized_tree(net: Layer, batch: Any) -> Layer:
 
 
 def _text(x: Any, samples: str) -> str:
-    """The text of an array with an open number of samples; floating-point arrays have the network's element type."""
+    """The text of an array with an open number of samples; floats have the network's element type."""
     sizes = [samples, *map(str, x.shape[1:])]
     return " ".join(sizes) if x.dtype.kind == "f" else text_of(sizes, _own_dtype(x))
 
@@ -119,7 +119,7 @@ def _check_counts(what: str, batch: Any, place: str = "") -> None:
 
 
 def check_batches(source: Batches, first: Any) -> None:
-    """Have every batch of an iterable checked: its structure is that of the first one, and its counts are one.
+    """Have every batch of an iterable checked: the structure of the first one, one number of samples.
 
     A check of the source that exists, such as that of labels, is made afterwards.
     """

@@ -1,4 +1,4 @@
-"""The learning rate finder: a short run whose rate grows, and the rate at which the loss falls fastest."""
+"""The learning rate finder: a short run whose rate grows, to see where the loss falls fastest."""
 
 from __future__ import annotations
 

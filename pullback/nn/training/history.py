@@ -127,7 +127,7 @@ class History(Displayed):
         return f"{self.picture().svg}\n{html_table(self._table(), range(len(self.names)))}"
 
     def picture(self, names: Sequence[str] = ()) -> Picture:
-        """Plot the curves as `plot` does, without matplotlib: a picture that notebooks show and `save` writes as SVG.
+        """Plot the curves as a picture that notebooks show and `save` writes as SVG, without matplotlib.
 
         Args:
             names: the columns to draw; by default all losses and metrics.

@@ -14,9 +14,9 @@ __all__ = ["TensorBoardLogger"]
 
 
 class TensorBoardLogger(Answers):
-    """A callback that writes every column of the history for TensorBoard after every epoch, by the update's number.
+    """A callback that writes every column of the history for TensorBoard after every epoch.
 
-    A resumed run adds a file to the folder, from its first new epoch on.
+    Steps are numbers of updates. A resumed run adds a file to the folder, from its first new epoch on.
 
     Args:
         directory: the folder of event files, created if it does not exist.

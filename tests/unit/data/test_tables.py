@@ -53,7 +53,7 @@ def test_columns_by_name(form: Any) -> None:
     assert pets.inputs["pet"].tolist() == [1, 0, 1, 2] and pets.inputs["pet"].dtype == np.int64
     assert pets.targets["sick"].dtype == np.bool_ and pets.targets["tall"].shape == (4, 1)
     labels = data.from_table(table, "age", "pet", categories={"pet": KINDS})
-    assert (labels.inputs.tolist(), labels.targets.tolist(), labels.classes) == (AGES, [1, 0, 1, 2], ("cat", "dog", "eel"))
+    assert (labels.inputs.tolist(), labels.targets.tolist(), labels.classes) == (AGES, [1, 0, 1, 2], tuple(KINDS))
     wide = data.from_table(table, ["height"], "age", dtype=np.float64)
     assert wide.inputs.dtype == np.float64 and wide.targets.dtype == np.int64
 
