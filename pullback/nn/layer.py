@@ -24,7 +24,7 @@ from numpy.typing import DTypeLike
 import pullback as pb
 from pullback.errors import PullbackError, ShapeError, TraceError, counted
 from pullback.nn.inputs import Takes, bound, check_takes, checked, dims_of, leaves, map_dims, of_type
-from pullback.nn.scope import Scope
+from pullback.nn.scope import Scope, type_of
 from pullback.nn.settings import check_seed, refused
 from pullback.nn.types import NetworkType, find_type, function_types
 from pullback.notebook import Displayed
@@ -565,6 +565,9 @@ def parallel(**layers: Any) -> Layer:
     parts = _by_name("parallel", layers)
 
     def forward(scope: Scope, x: Any) -> Any:
+        if not isinstance(x, Mapping) or x.keys() != parts.keys():
+            what = f"parallel takes a dict of {', '.join(map(repr, parts))}, and was given {type_of(x)}"
+            raise TraceError("E168", what, position=user_position(), remedy="an input for each layer, by its name")
         return {name: scope.call(part, x[name], name) for name, part in parts.items()}
 
     takes = {name: _apart(of_type(part.takes, part.integers), name, parts) for name, part in parts.items()}

@@ -243,7 +243,7 @@ def with_states(*layers: Any) -> Layer:
         return scope.carrying(states, lambda: body.forward(scope, x))
 
     takes = None if body.takes is None else (body.type.inputs, body.type.carried)
-    return Layer(body.kind, forward, takes, text=f"with_states({body!r})", name=body.name, parts=(body,))
+    return Layer("with_states", forward, takes, text=f"with_states({body!r})", name=body.name, parts=(body,))
 
 
 def _stacked(

@@ -349,6 +349,12 @@ def test_sizes_that_do_not_fit() -> None:
             f"E163 {make.__name__} of no layers |  | `nn.{make.__name__}(left=nn.dense(3), right=nn.dense(5))`"
         )
     net = nn.parallel(a=nn.dense(2), b=nn.dense(2))
+    for takes, given in (("N 3", "f32[N, 3]"), ({"a": "N 2", "c": "N 2"}, "{a: f32[N, 2], c: f32[N, 2]}")):
+        chain = nn.sequential(lambda x: x, net)
+        assert message(lambda takes=takes, chain=chain: dataclasses.replace(chain, takes=None).on(takes)) == (
+            f"E168 parallel takes a dict of 'a', 'b', and was given {given} | in parallel1 = {net}, which was given "
+            f"{given} by function1 | an input for each layer, by its name"
+        )
     assert message(lambda: net.export("x", {})) == (
         "E164 export: the sizes of a of parallel(a=dense(2), b=dense(2)) are open: N M_a |  | "
         'give them: `net.on("N 784")` for rows, `net.on("N 1 28 28")` for images'

@@ -68,6 +68,9 @@ def test_states_have_the_names_of_layers() -> None:
     )
     assert step.on(("1 1 3", None)).type.takes.startswith("(f32[1, 1, 3], {gru1: {h: f32[1, 3]}, ")
     assert repr(step) == f"with_states({net!r})"
+    whole = nn.sequential(step, lambda pair: pair[0]).on(("2 L 3", None))  # it stays a part of its own
+    p = whole.init(seed=0)[0]
+    assert list(p) == ["with_states1"] and whole.type.result == "f32[2, L, 2]"
     own = nn.layer("N L M")(lambda scope, x: kept(scope, x))()
     assert nn.with_states(own).type.takes == "(f32[N, L, M], {sum: f32[N, M]})"
     y, states = nn.with_states(own)({}, (np.ones((1, 3, 2), np.float32), {"sum": np.full((1, 2), 4.0, np.float32)}))
