@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback.data import Batches
+from pullback.data.loader import first_batch
 from pullback.errors import DataError
 from pullback.nn.inputs import differs, dims_of, dtype_of, leaves, names, remedy, text_of
 from pullback.nn.layer import Layer
@@ -118,14 +119,15 @@ def _check_counts(what: str, batch: Any, place: str = "") -> None:
         )
 
 
-def check_batches(source: Batches, first: Any) -> None:
+def check_batches(source: Batches) -> None:
     """Have every batch of an iterable checked: the structure of the first one, one number of samples.
 
     A check of the source that exists, such as that of labels, is made afterwards.
     """
     if source.steps is not None:
         return
-    structure, after = tree.flatten(first)[1], source.check
+    first, after = first_batch(source), source.check
+    structure = tree.flatten(first)[1]
 
     def check(batch: Any, place: str) -> None:
         if tree.flatten(batch)[1] != structure:

@@ -126,7 +126,7 @@ def find_learning_rate(
     source = batches_of(data, batch_size, seed=seed, shuffle=True, drop_last=True)
     first = first_batch(source)
     task = task_of(model, loss, first, (), parameters, state, seed)
-    task.check_source(source, first, data, "data")
+    task.check_source(source, data, "data")
     updates = Updates(task.loss, chosen, Carry(task.parameters, task.state, chosen.init(task.parameters)), **options)
     losses: list[float] = []
     mean, least = 0.0, math.inf  # of the losses so far, and the smallest such mean

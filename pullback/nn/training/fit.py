@@ -136,7 +136,7 @@ def fit(
     source = batches_of(data, batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last)
     first = first_batch(source)
     task = task_of(model, loss, first, metrics, parameters, state, seed)
-    task.check_source(source, first, data, "data")
+    task.check_source(source, data, "data")
     check_descends("fit", optimizer)
     if average is not None:
         optimizer = _averaging(optimizer, average)

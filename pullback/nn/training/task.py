@@ -56,11 +56,11 @@ class Task:
     in_python: Mapping[int, on_outputs] = field(default_factory=dict)
     is_network: bool = False
 
-    def check_source(self, source: Batches, first: Any, data: Any, name: str) -> None:
+    def check_source(self, source: Batches, data: Any, name: str) -> None:
         """Check the labels of data now, and all that an iterable gives when it gives it.
 
         Args:
-            source, first, data: the batches, the first one, and what they are made of.
+            source, data: the batches, and what they are made of.
             name: the name of the data in messages.
         Raises:
             DataError: [E513] a label is out of range.
@@ -68,7 +68,7 @@ class Task:
         if self.labels is not None:
             self.labels.check_source(source, data, name)
         if self.is_network:
-            check_batches(source, first)
+            check_batches(source)
 
 
 def task_of(

@@ -147,7 +147,7 @@ def validation_of(
     """
     measure = Measure(task.measured, task.in_python, **options)
     source = _batches(data, batch_size)
-    task.check_source(source, first_batch(source), data, name)
+    task.check_source(source, data, name)
     if isinstance(source, Samples) and batch_size is None:
         total, source = source.count, _batches(data, similar)
         program = measure.program(carry, first_batch(source))
