@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Final
 
 import numpy as np
 
 from pullback.device import is_on_device
-from pullback.errors import TraceError
 from pullback.ir import types
 from pullback.lazy.node import Array, leaf
 from pullback.lazy.numpy_calls import array_function, array_ufunc
 from pullback.lazy.operation import Application, Operation, apply, node_of, quick_key
 from pullback.lazy.types import ArrayType
-from pullback.source import user_position
+from pullback.lazy.views import View
 from pullback.tracing import array as traced
 from pullback.tracing.complex_array import ComplexArray
 
@@ -86,7 +86,10 @@ def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[A
             if application is not None:
                 return Array(application, (self,), self.tracked)
         elif isinstance(other, Array):
-            return method(self, other.leaf)  # of a weight
+            other = other.leaf  # of a weight, or of an array that was written
+            application = known.get((self.type, other.type))
+            if application is not None:
+                return Array(application, (self, other), self.tracked or other.tracked)
         return slow(self, other)
 
     def slow(self: Array, other: Any) -> Any:
@@ -140,7 +143,7 @@ def unary(operation: Operation) -> Callable[[Any], Any]:
         if application is not None:
             return Array(application, (self,), self.tracked)
         node = apply(operation, (self,), {})
-        if node.__class__ is Array and node.application.quick:
+        if isinstance(node, Array) and node.application.quick:
             known[self.type] = node.application
         return node
 
@@ -158,7 +161,7 @@ def general(operation: Operation) -> Callable[..., Any]:
         if application is not None:
             return node_of(application, operands)
         node = apply(operation, (self, *args), keywords)
-        if key is not None and node.__class__ is Array and node.application.quick:
+        if key is not None and isinstance(node, Array) and node.application.quick:
             known[self.type, key] = node.application
         return node
 
@@ -192,8 +195,17 @@ class _Rows:
         application = self._open.get(x.type)
         if application is None:
             fixed.clear()
-            application = self._open[x.type] = apply(self._operation, (x, row), {}).application
+            application = self._open[x.type] = _viewing(apply(self._operation, (x, row), {}).application)
         return Array(application, (x, row), x.tracked)
+
+
+def _viewing(application: Application) -> Application:
+    """The operation of a row by number, which is a view if it has axes; by an array, it is a copy."""
+    if application.type is None or not application.type.shape:
+        return application
+    made = copy(application)
+    made.view = View(lambda a, number: a[number])
+    return made
 
 
 def subscript(operation: Operation) -> Callable[[Any, Any], Any]:
@@ -250,12 +262,5 @@ def installed() -> dict[str, Any]:
     return made
 
 
-def _refused(self: Array, key: Any, value: Any) -> None:
-    raise TraceError("E147", "x[...] = ...: arrays are immutable", position=user_position(),
-                     remedy="`x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element "
-                     "changed")  # fmt: skip
-
-
-setattr(Array, "__setitem__", _refused)  # noqa: B010
 setattr(Array, "__array_ufunc__", array_ufunc)  # noqa: B010
 setattr(Array, "__array_function__", array_function)  # noqa: B010
