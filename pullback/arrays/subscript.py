@@ -73,7 +73,7 @@ def subscript(h: Array, key: object) -> Array:
     def rule(indices: Indices) -> ir.Scalar:
         return h.element(tuple(p if isinstance(p, Index) else p[0] + p[1] * indices[p[2]] for p in parts))
 
-    out = view(extents, h.settled, rule, position, h.name)
+    out = view(extents, h.settled, rule, position, h.name, (h, "subscript", key))
     if extents:
         return out
     return scalar(out.element())
