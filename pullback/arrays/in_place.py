@@ -10,6 +10,7 @@ body of a loop runs more often than it is traced.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 from weakref import ref
@@ -111,7 +112,7 @@ def _root(h: Array) -> Array:
 def _check(h: Array, what: str) -> None:
     """Check that an array may be written here."""
     root = _root(h)
-    name = root.name or "x"
+    name = root.name or re.split(r"\W", what)[0]
 
     def refused(why: str, remedy: str) -> TraceError:
         return TraceError("E147", f"{what}: {why}", position=user_position(), remedy=remedy)
@@ -120,9 +121,10 @@ def _check(h: Array, what: str) -> None:
         raise refused(f"{type_text(h)} has no axes, and numbers do not change", "`x = ...` gives the name another value")
     for x in _chain(h):
         if x.base is not None and x.base[1] == "read-only":
-            raise refused("a view that `broadcast_to` or `diagonal` made is read-only", COPY.format("x"))
+            raise refused("a view that `broadcast_to` or `diagonal` made is read-only", COPY.format(name))
         if x.base is not None and x.base[1] == "unclear":
-            raise refused("whether a reshape of a view is a view depends on strides", "reshape first; or `x = +x`, a copy")
+            raise refused("whether a reshape of a view is a view depends on strides",
+                          f"reshape before the slice or transpose; or `{name} = +{name}`, a copy")
     tracer: Tracer = current()
     if root.home is None or root.home[0] is not tracer:
         raise refused(f"{name} belongs to the function around this one", COPY.format(name))
@@ -135,7 +137,8 @@ def _check(h: Array, what: str) -> None:
         raise refused(f"{name} was made outside of the body of this loop or branch",
                       "`fold` and `scan` carry what changes: return the new array from the body")  # fmt: skip
     if any(x.base is not None and x.base[1] == "unclear" and _root(x) is root for x in _live(tracer)):
-        raise refused("a reshape of one of its views is in use, and may be a view or a copy", "reshape first; or `+x`")
+        raise refused("a reshape of one of its views is in use, and may be a view or a copy",
+                      "reshape `+view`, a copy of the view")  # fmt: skip
 
 
 def _fitting(h: Array, value: Any, what: str) -> Array:

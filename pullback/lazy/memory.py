@@ -207,11 +207,15 @@ def fixed(x: Array) -> Array:
 
 def again(x: Array) -> Array:
     """Another node with the elements of a node."""
-    application = apply(_SAME, (leaf_of(None, x.type, False, None),), {}).application  # type: ignore[arg-type]
+    application = _SAMES.get(x.type)
+    if application is None:
+        one = leaf_of(None, x.type, False, None)  # type: ignore[arg-type]
+        application = _SAMES[x.type] = apply(_SAME, (one,), {}).application
     return _built(application, (x,))
 
 
 _SAME: Final = Operation("memory.same", lambda x: +x)
+_SAMES: Final[dict[ArrayType, Application]] = registered({}, "array types", stays="with the types")
 
 
 def _check_root(root: Array) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pullback.arrays.in_place import At, combined
 from pullback.device import is_on_device
 from pullback.ir import types
 from pullback.lazy.node import Array, leaf
@@ -231,6 +232,12 @@ def subscript(operation: Operation) -> Callable[[Any, Any], Any]:
     return method
 
 
+def at(read: Operation, change: Operation) -> Callable[[Any], At]:
+    """Make the property `x.at`."""
+    reading, changing = general(read), general(change)
+    return lambda self: At(self, reading, changing)
+
+
 def _calls(name: str) -> Callable[..., Any]:
     return lambda x, *args, **keywords: getattr(x, name)(*args, **keywords)
 
@@ -247,6 +254,7 @@ def installed() -> dict[str, Any]:
         made[f"__{name}__"] = unary(Operation(f"operator.{name}", getattr(operator, f"__{name}__")))
     for name in _PROPERTIES:
         made[name] = property(unary(Operation(f"array.{name}", operator.attrgetter(name))))
+    made["at"] = property(at(Operation("array.at", _calls("at")), Operation("array.at.key", combined)))
     made["__getitem__"] = subscript(Operation("operator.getitem", operator.getitem))
     for name in ("__divmod__", "__rdivmod__", "__round__"):
         made[name] = general(Operation(f"array.{name}", _calls(name)))

@@ -10,6 +10,7 @@ Three nodes do it:
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from math import prod
@@ -25,7 +26,8 @@ from pullback.lazy.operation import Operation, apply, as_operand
 from pullback.lazy.places import leaf_at
 from pullback.lazy.types import ArrayType
 from pullback.lazy.weight import Weight
-from pullback.source import user_position
+from pullback.source import source_text, user_position
+from pullback.state import registered
 from pullback.tracing.array import shape_text
 
 __all__ = ["applied", "read", "whole"]
@@ -39,14 +41,14 @@ _INTEGERS: Final = (int, np.integer)
 # Values -------------------------------------------------------------------------------------------------------------
 
 
-def _operand(value: Any, type: ArrayType, what: str) -> Array:
+def _operand(value: Any, type: ArrayType, what: str = "") -> Array:
     """A value as an array of the element type that is written.
 
     Raises:
         DTypeError: [E120] the element type does not convert, as a complex number in a float array.
     """
     if isinstance(value, bool | int | float | complex):
-        made = leaf_at(_number(value, type, what), type.device)
+        made = leaf_at(np.asarray(_number(value, type, what), type.numpy), type.device)
     else:
         made = fixed(as_operand(Array.namespace.asarray(value) if isinstance(value, list | tuple) else value))
         if not np.can_cast(made.type.numpy, type.numpy, "same_kind"):
@@ -54,7 +56,9 @@ def _operand(value: Any, type: ArrayType, what: str) -> Array:
     return made if made.type.dtype is type.dtype else made.astype(type.dtype)  # type: ignore[no-any-return]
 
 
-def _number(value: Any, type: ArrayType, what: str) -> np.ndarray[Any, Any]:
+def _number(value: Any, type: ArrayType, what: str = "") -> Any:
+    if value.__class__ is float and type.numpy.kind == "f":
+        return value
     kind = np.asarray(value).dtype.kind
     if _KINDS.index(kind if kind in _KINDS else "i") > _KINDS.index(type.numpy.kind) and (kind, type.numpy.kind) != (
         "i", "u"
@@ -63,12 +67,18 @@ def _number(value: Any, type: ArrayType, what: str) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(value, type.numpy)
     except OverflowError:
-        raise DTypeError("E124", f"{what}: {value} does not fit {type.dtype}", position=user_position(),
+        raise DTypeError("E124", f"{what or _assigned()}: {value} does not fit {type.dtype}", position=user_position(),
                          remedy="an array of a wider type") from None  # fmt: skip
 
 
+def _assigned() -> str:
+    """The target of an assignment, as the user wrote it."""
+    found = re.match(r"[\w.]+\[[^=]*\]", source_text(user_position()))
+    return f"{found.group() if found else 'x[...]'} = ..."
+
+
 def _unlike(what: str, found: str, type: ArrayType) -> DTypeError:
-    return DTypeError("E120", f"{what}: the value is {found}, the elements are {type.dtype}", position=user_position(),
+    return DTypeError("E120", f"{what or _assigned()}: the value is {found}, the elements are {type.dtype}", position=user_position(),
                       remedy="convert the value with `astype`, or the array before the write")  # fmt: skip
 
 
@@ -112,6 +122,8 @@ def _block(key: Any, shape: Sequence[int]) -> tuple[int, int] | None:
     Raises:
         IndexRangeError: [E401] an integer is out of range.
     """
+    if key.__class__ is int and shape and 0 <= key < shape[0]:
+        return key, 1
     items = key if key.__class__ is tuple else (key,)
     if not items or len(items) > len(shape):
         return None
@@ -127,7 +139,7 @@ def _block(key: Any, shape: Sequence[int]) -> tuple[int, int] | None:
 
 
 def _out_of_range(text: str) -> IndexRangeError:
-    return IndexRangeError("E401", f"x[...] = ...: {text}", position=user_position(),
+    return IndexRangeError("E401", f"{_assigned()}: {text}", position=user_position(),
                            remedy="an index from -n to n - 1; a slice stops at the end")  # fmt: skip
 
 
@@ -138,7 +150,7 @@ def _looked(a: Any, key: Any) -> Any:
     except IndexError as error:
         raise _wrong_key(error, a) from None
     except TypeError as error:
-        raise TraceError("E135", f"x[...] = ...: {error}", position=user_position(), remedy="integers, slices, `...`, "
+        raise TraceError("E135", f"{_assigned()}: {error}", position=user_position(), remedy="integers, slices, `...`, "
                          "None, integer arrays and masks") from None  # fmt: skip
 
 
@@ -146,7 +158,7 @@ def _wrong_key(error: IndexError, a: Any) -> PullbackError:
     text = str(error)
     if "out of bounds" in text:
         return _out_of_range(text)
-    return ShapeError("E104", f"x[...] = ...: {text}", position=user_position(),
+    return ShapeError("E104", f"{_assigned()}: {text}", position=user_position(),
                       facts=[f"x : {shape_text(a.shape)}"], remedy="one index for each axis at most, and masks of the "
                       "shape of the axes that they replace")  # fmt: skip
 
@@ -285,7 +297,7 @@ def _write(share: Share, key: Any, value: Array) -> None:
     numbers = np.full(memory.type.shape, -1)
     place = Share(memory, path).look(numbers)
     if not place.flags.writeable or _overlaps(place):
-        raise TraceError("E147", "x[...] = ...: a view that `broadcast_to` or `diagonal` made is read-only",
+        raise TraceError("E147", f"{_assigned()}: a view that `broadcast_to` or `diagonal` made is read-only",
                          position=user_position(), remedy="write a copy, `x = +x`, or the array of the view")  # fmt: skip
     selected = np.shape(_looked(place, key))
     value = _fitting(value, selected)
@@ -300,17 +312,19 @@ def _overlaps(place: np.ndarray[Any, Any]) -> bool:
 
 def _fitting(value: Array, selected: tuple[int, ...]) -> Array:
     """The value, if it broadcasts to the selection."""
+    if value.type.shape == selected:
+        return value
     value = _trimmed(value, len(selected))
     try:
         if np.broadcast_shapes(value.type.shape, selected) == selected:
             return value
     except ValueError:
         pass
-    raise ShapeError("E104", f"x[...] = ...: the value is {value.type!r}, the key selects {shape_text(selected)}",
+    raise ShapeError("E104", f"{_assigned()}: the value is {value.type!r}, the key selects {shape_text(selected)}",
                      position=user_position(), remedy="a value that broadcasts to the selection")  # fmt: skip
 
 
-_KNOWN_KEYS: Final[dict[ArrayType, set[Any]]] = {}
+_KNOWN_KEYS: Final[dict[ArrayType, set[Any]]] = registered({}, "array types", stays="with the types")
 
 
 def _fixed(type: ArrayType, key: Any) -> Any:
@@ -337,7 +351,8 @@ def _set_item(self: Array, key: Any, value: Any) -> None:
     """
     if isinstance(self, Weight):
         raise written_weight(self.name)
-    key = _plain_key(key)
+    if key.__class__ is not int:
+        key = _plain_key(key)
     share = opened(self)
     memory = share.memory
     if isinstance(value, Written) and _is_same(share, key, value):
@@ -346,7 +361,7 @@ def _set_item(self: Array, key: Any, value: Any) -> None:
     if block is not None and share.path is None:
         _collect(memory, *block, value, self.type)
         return
-    _write(share, key, _operand(value, self.type, "x[...] = ..."))
+    _write(share, key, _operand(value, self.type))
 
 
 def _collect(memory: Memory, number: int, depth: int, value: Any, type: ArrayType) -> None:
@@ -354,9 +369,9 @@ def _collect(memory: Memory, number: int, depth: int, value: Any, type: ArrayTyp
     shape = type.shape[depth:]
     found: Any
     if not shape and isinstance(value, bool | int | float | complex):
-        found = _number(value, type, "x[...] = ...")[()]
+        found = _number(value, type)
     else:
-        found = _fitting(_operand(value, type, "x[...] = ..."), shape)
+        found = _fitting(_operand(value, type), shape)
         if found.type.shape != shape:
             found = Array.namespace.broadcast_to(found, shape)
     if memory.pending and memory.depth != depth:
@@ -387,9 +402,11 @@ def read(x: Array, key: Any) -> Any:
     node_of_key = Array.__getitem__
     if not memory.pending or share.path is not None:
         return node_of_key(share.update(), key)
-    items = key if key.__class__ is tuple else (key,)
-    block = _block(key, x.type.shape) if len(items) == memory.depth and all(map(_is_integer, items)) else None
-    if block is None:
+    try:
+        block = _block(key, x.type.shape)
+    except IndexRangeError:
+        block = None  # reading has an error of its own
+    if block is None or block[1] != memory.depth:
         return node_of_key(share.update(), key)
     value = memory.pending.get(block[0])
     if value is not None and not x.type.shape[memory.depth :]:
