@@ -69,7 +69,7 @@ def in_place(sign: str, operation: Callable[[Any, Any], Any]) -> Callable[[Any, 
 
     def method(self: Any, other: Any) -> Any:
         made = operation(self, other)
-        if made is NotImplemented or not self.extents:
+        if made is NotImplemented or (not self.extents and self.base is None):
             return made
         what = f"{self.name or 'x'} {sign}= ..."
         if tuple(made.extents) != tuple(self.extents):
@@ -117,7 +117,7 @@ def _check(h: Array, what: str) -> None:
     def refused(why: str, remedy: str) -> TraceError:
         return TraceError("E147", f"{what}: {why}", position=user_position(), remedy=remedy)
 
-    if not h.extents:
+    if not h.extents and h.base is None:
         raise refused(f"{type_text(h)} has no axes, and numbers do not change", "`x = ...` gives the name another value")
     for x in _chain(h):
         if x.base is not None and x.base[1] == "read-only":

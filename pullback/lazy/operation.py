@@ -349,7 +349,7 @@ def _applied(operation: Operation, form: Any, types: tuple[ArrayType, ...], text
     made = Application(f"{operation.name}{text}", rule, types, results, structure,
                        0.0 if place else _work(program),  # a device needs no threads
                        any(map(_is_checked, program.body.statements)),
-                       smooth=any(map(_is_smooth, program.body.statements)))  # fmt: skip
+                       smooth=_returns_input(program) or any(map(_is_smooth, program.body.statements)))  # fmt: skip
     if len(types) == 1 and operation.name in VIEWS:
         made.view = view_of(operation.name, form[0][1:], form[1], types[0])
     return made
@@ -358,6 +358,11 @@ def _applied(operation: Operation, form: Any, types: tuple[ArrayType, ...], text
 def _is_checked(s: ir.Statement) -> bool:
     """Whether a statement may read at a data-dependent index, or loop forever."""
     return not isinstance(s, ir.Build) or any(has_data_index(v) for v in s.values)
+
+
+def _returns_input(program: ir.Program) -> bool:
+    """Whether a result is an input as it is, such as that of `+x`."""
+    return not set(program.body.results).isdisjoint(program.inputs)
 
 
 def _is_smooth(s: ir.Statement) -> bool:

@@ -11,8 +11,8 @@ SHAPES = ((4,), (2, 3), (2, 2, 3))
 
 
 def own(xp: Any, x: Any) -> Any:
-    """The result of an operation; of NumPy in row-major order, as results of lazy operations are."""
-    return np.array(x, order="C")[()] if xp is np else x
+    """The result of an operation; of NumPy in row-major order, as results of this package are."""
+    return np.array(x, order="C")[()] if isinstance(x, np.ndarray | np.generic) else x
 
 
 class Generator:
@@ -22,7 +22,7 @@ class Generator:
         self.r = np.random.default_rng(seed)
         self.smooth = smooth
         self.lines: list[str] = []
-        self.space: dict[str, Any] = {"xp": np, "own": own, "t": 1.0}
+        self.space: dict[str, Any] = {"xp": np, "np": np, "own": own, "t": 1.0}
         self.count = 0
         makers: Sequence[Callable[[], str]] = (
             self.view, self.view, self.written, self.written, self.written, self.written, self.combined, self.alias,
@@ -86,7 +86,7 @@ class Generator:
         """A subscript."""
         if not basic and shape and self.r.random() < 0.12:
             count = int(self.r.integers(1, 4))
-            return str(self.r.integers(-shape[0], shape[0], count).tolist())
+            return f"np.array({self.r.integers(-shape[0], shape[0], count).tolist()})"
         items = []
         for n in shape[: self.r.integers(1, len(shape) + 1)] if shape else ():
             kind = self.r.random()
@@ -164,6 +164,25 @@ class Generator:
 
 def run(source: str, xp: Any, t: Any = 1.0) -> dict[str, Any]:
     """The arrays that a program leaves."""
-    space: dict[str, Any] = {"xp": xp, "own": own, "t": t}
+    space: dict[str, Any] = {"xp": xp, "np": np, "own": own, "t": t}
     exec(source, space)
     return {name: x for name, x in space.items() if name.startswith("v")}
+
+
+class Complex:
+    """NumPy with complex zeros, for derivatives by a complex step."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    def zeros(self, shape: Any) -> Any:
+        """Zeros that can take any value."""
+        return np.zeros(shape, complex)
+
+
+def loss(source: str, xp: Any, t: Any) -> Any:
+    """A number that depends on all arrays that a program leaves."""
+    total: Any = 0.0
+    for k, x in enumerate(run(source, xp, t).values()):
+        total = total + xp.sum(xp.sin(x * (0.1 + 0.01 * k)))
+    return total
