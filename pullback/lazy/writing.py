@@ -254,9 +254,11 @@ def _groups(parts: list[Array]) -> Iterator[list[Array]]:
 def whole(type: ArrayType, views: list[tuple[Array, Share]]) -> Array:
     """The elements that views show, of an array that is gone; zeros where none does."""
     found = leaf_at(np.zeros(type.shape, type.numpy), type.device)
+    places = np.arange(found.type.size).reshape(type.shape)
     for x, share in views:
-        numbers = np.full(type.shape, -1)
-        share.look(numbers)[...] = np.arange(x.type.size).reshape(x.type.shape)
+        numbers = np.full(found.type.size, -1)
+        numbers[share.look(places)] = np.arange(x.type.size).reshape(x.type.shape)
+        numbers = numbers.reshape(type.shape)
         found = _with_part(found, share.part, lambda y, x=x, n=numbers: _selected(y, _flat(x), n))
     return found
 
@@ -301,6 +303,8 @@ def _write(share: Share, key: Any, value: Array) -> None:
                          position=user_position(), remedy="write a copy, `x = +x`, or the array of the view")  # fmt: skip
     selected = np.shape(_looked(place, key))
     value = _fitting(value, selected)
+    if not prod(selected):
+        return
     place[key] = np.arange(value.type.size).reshape(value.type.shape)
     part = share.part
     memory.replace(_with_part(x, part, lambda y: _selected(y, _flat(value), numbers)))
