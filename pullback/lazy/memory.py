@@ -30,7 +30,7 @@ from pullback.lazy.weight import INSTALLED, of_leaf
 from pullback.source import user_position
 from pullback.state import registered
 
-__all__ = ["Memory", "Share", "Step", "Written", "opened", "share_of"]
+__all__ = ["Memory", "Share", "Step", "Written", "again", "fixed", "opened", "written_weight"]
 
 _LOCK: Final = RLock()
 _WATCHING: Final[list[bool]] = registered([], "one mark: the process writes arrays", stays="as their views are watched")
@@ -68,16 +68,17 @@ class Share:
 
     Attributes:
         path: the last view operation; None for the array that has all elements.
-        seen: the version of the memory for which `node` is valid.   node: the node of the elements, or None.
+        seen: the version of the memory that the elements are of.
+        node: the node of these elements; None if that is the array's object itself.
     """
 
     __slots__ = ("memory", "node", "path", "seen")
 
-    def __init__(self, memory: Memory, path: Step | None, seen: int = 0, node: Array | None = None) -> None:
+    def __init__(self, memory: Memory, path: Step | None, seen: int = 0) -> None:
         self.memory = memory
         self.path = path
         self.seen = seen
-        self.node = node
+        self.node: Array | None = None
 
     def look(self, a: Any) -> Any:
         """NumPy's view of an array that stands for the memory."""
@@ -90,26 +91,41 @@ class Share:
         """Which part of complex elements the array shows; "" for whole elements."""
         return next((s.application.view.part for s in steps(self.path) if s.application.view.part), "")
 
-    def update(self) -> Array:
-        """The node of the elements now."""
+    def update(self, x: Array) -> Array:
+        """The node of the elements now, of the array with this part."""
         memory = self.memory
         if memory.pending:
             memory.flush()
-        if self.seen != memory.version or self.node is None:
+        if self.seen != memory.version:
             assert memory.node is not None
             node = memory.node
             for step in steps(self.path):
                 node = _built(step.application, (node, *step.rest))
             self.know(node)
-        assert self.node is not None
-        return self.node
+        return x if self.node is None else self.node
 
     def know(self, node: Array) -> None:
         """Take a node as the elements of this version; views built from it are views of this array."""
         self.node = node
         self.seen = self.memory.version
-        if node.__class__ is Array:
-            node._share = self
+        node._share = Mark(self.memory, self.path)
+
+
+class Mark:
+    """The part of a node that an array stands for: it does not keep the memory, which keeps the node."""
+
+    __slots__ = ("_memory", "path", "seen")
+    node = None
+
+    def __init__(self, memory: Memory, path: Step | None) -> None:
+        self._memory = ref(memory)
+        self.path = path
+        self.seen = memory.version
+
+    @property
+    def memory(self) -> Memory | None:
+        """The memory; None if no array has it."""
+        return self._memory()
 
 
 def _built(application: Application, operands: tuple[Array, ...]) -> Array:
@@ -135,7 +151,7 @@ class Memory:
         depth: the number of integers that select a block.
     """
 
-    __slots__ = ("_limit", "depth", "members", "node", "pending", "root", "type", "version")
+    __slots__ = ("__weakref__", "_limit", "depth", "members", "node", "pending", "root", "type", "version")
 
     def __init__(self, root: Array) -> None:
         self.root = ref(root)
@@ -153,7 +169,7 @@ class Memory:
 
     def add(self, x: Array, path: Step) -> None:
         """Record a view."""
-        x._share = Share(self, path, self.version, x)
+        x._share = Share(self, path, self.version)
         self.members.append(ref(x))
         if self.node is not None and x.type is not None:
             x.__class__ = Written
@@ -166,14 +182,14 @@ class Memory:
         root = self.root()
         views = list(self.live())
         if root is None and views == [by]:
-            by._share = Share(self, None, 0, by)
+            by._share = Share(self, None)
             self.members.clear()
             self.type, root, views = by.type, by, []
             self.root = ref(by)
         if root is not None:
             _check_root(root)
             root.__class__ = Written
-            self.node = root._share.node = root
+            self.node = root
         else:
             from pullback.lazy.writing import whole
 
@@ -185,7 +201,7 @@ class Memory:
         """Take a node as the elements."""
         self.node = node
         self.version += 1
-        node._share = Share(self, None, self.version, node)
+        node._share = Mark(self, None)
 
     def flush(self) -> None:
         """Apply the pending writes."""
@@ -240,10 +256,10 @@ def written_weight(name: str) -> TraceError:
 # Views ----------------------------------------------------------------------------------------------------------------
 
 
-def share_of(x: Array) -> Share | None:
+def share_of(x: Array) -> Share | Mark | None:
     """An array's part in a memory, if it was recorded."""
-    found: Share | None = getattr(x, "_share", None)
-    return found
+    found: Share | Mark | None = getattr(x, "_share", None)
+    return None if found is None or found.memory is None else found
 
 
 def watch(x: Array) -> None:
@@ -257,14 +273,17 @@ def watch(x: Array) -> None:
         base = base.operands[0]
     if share is None:
         share = base._share = Share(Memory(base), None)
-    elif share.memory.node is not None and not (share.node is base and share.seen == share.memory.version):
+    memory = share.memory
+    assert memory is not None
+    if memory.node is not None and (share.node is not None or share.seen != memory.version):
         return  # an old node of a handle: what reads it keeps the old elements
     for y in reversed(chain):
         path = Step(share.path, y.application, y.operands[1:])
-        if _shares(share.memory.type, path):
-            share.memory.add(y, path)
+        if _shares(memory.type, path):
+            memory.add(y, path)
         else:
-            y._share = Share(Memory(y), None)
+            memory = Memory(y)
+            y._share = Share(memory, None)
         share = y._share
 
 
@@ -282,6 +301,7 @@ def _shares(type: ArrayType, path: Step) -> bool:
 def _watching(self: Array, application: Any, operands: tuple[Array, ...], tracked: bool) -> None:
     """Create a node, and record what it is a view of."""
     _plain(self, application, operands, tracked)
+    self._share = None  # sooner found than a slot that is not set
     if application.view is not None:
         watch(self)
 
@@ -308,7 +328,7 @@ def opened(x: Array) -> Share:
         with _LOCK:
             _start()
             share = share_of(x)
-            if share is None:
+            if not isinstance(share, Share):
                 share = x._share = Share(Memory(x), None)
             share.memory.open(x)
     found: Share = x._share
@@ -326,7 +346,7 @@ class Written(Array):
     @property
     def leaf(self) -> Array:
         """The node of the elements."""
-        return self._share.update()  # type: ignore[no-any-return]
+        return self._share.update(self)  # type: ignore[no-any-return]
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
         """Copy the array to another device; the array itself, if it is on this one."""

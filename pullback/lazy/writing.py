@@ -405,20 +405,21 @@ def read(x: Array, key: Any) -> Any:
     memory = share.memory
     node_of_key = Array.__getitem__
     if not memory.pending or share.path is not None:
-        return node_of_key(share.update(), key)
+        return node_of_key(share.update(x), key)
     try:
         block = _block(key, x.type.shape)
     except IndexRangeError:
         block = None  # reading has an error of its own
     if block is None or block[1] != memory.depth:
-        return node_of_key(share.update(), key)
+        return node_of_key(share.update(x), key)
     value = memory.pending.get(block[0])
     if value is not None and not x.type.shape[memory.depth :]:
         return again(value) if isinstance(value, Array) else _node(value, x.type)
     made = node_of_key(fixed(memory.node), key)
     if made.application.view is not None:  # a row: it has its elements, and follows later writes
         memory.add(made, Step(None, made.application, made.operands[1:]))
-        made._share.know(made if value is None else again(value))
+        if value is not None:
+            made._share.know(again(_node(value, x.type)))
     return made
 
 
