@@ -294,8 +294,8 @@ def asarray(x: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | No
             return zeros(found.shape, dtype=dtype)
         if found is not None:
             x = found if found.dtype.kind == "c" else found.tolist()  # of one kind
-    found = _asarray(x, dtype=dtype)
-    return copied(found) if copy and found is x else found
+    made: Array = _asarray(x, dtype=dtype)
+    return copied(made) if copy and made is x else made
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:

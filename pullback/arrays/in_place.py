@@ -24,7 +24,7 @@ from pullback.errors import DTypeError, PullbackError, ShapeError, TraceError
 from pullback.ir.index import as_index
 from pullback.source import user_position
 from pullback.tracing.arithmetic import convert
-from pullback.tracing.array import Array, shape_text, shape_value, type_text
+from pullback.tracing.array import Array, shape_value, type_text
 from pullback.tracing.complex_array import ComplexArray
 from pullback.tracing.making import as_array, axes_for, from_ref, ref_of
 from pullback.tracing.refusals import subscript_text
@@ -118,13 +118,15 @@ def _check(h: Array, what: str) -> None:
         return TraceError("E147", f"{what}: {why}", position=user_position(), remedy=remedy)
 
     if not h.extents and h.base is None:
-        raise refused(f"{type_text(h)} has no axes, and numbers do not change", "`x = ...` gives the name another value")
+        raise refused(f"{type_text(h)} has no axes, and numbers do not change", "`x = ...` names another value")
     for x in _chain(h):
         if x.base is not None and x.base[1] == "read-only":
             raise refused("a view that `broadcast_to` or `diagonal` made is read-only", COPY.format(name))
         if x.base is not None and x.base[1] == "unclear":
-            raise refused("whether a reshape of a view is a view depends on strides",
-                          f"reshape before the slice or transpose; or `{name} = +{name}`, a copy")
+            raise refused(
+                "whether a reshape of a view is a view depends on strides",
+                f"reshape before the slice or transpose; or `{name} = +{name}`, a copy",
+            )
     tracer: Tracer = current()
     if root.home is None or root.home[0] is not tracer:
         raise refused(f"{name} belongs to the function around this one", COPY.format(name))
@@ -143,7 +145,9 @@ def _check(h: Array, what: str) -> None:
 
 def _fitting(h: Array, value: Any, what: str) -> Array:
     """The value as an array of the element type that is written."""
-    if isinstance(value, ComplexArray | complex | np.complexfloating) or getattr(value, "dtype", None) == complex:
+    if isinstance(value, ComplexArray | complex | np.complexfloating) or (
+        isinstance(value, np.ndarray) and value.dtype.kind == "c"
+    ):
         raise _unlike(what, "complex", h)
     new = as_array(value, what)
     if new.weak is not None:
@@ -321,5 +325,5 @@ class Place:
 def combined(x: Any, key: Any, value: Any, name: str) -> Any:
     """A copy of `x` with a primitive of two operands applied to the elements that a key selects, and a value."""
     if isinstance(x, ComplexArray):
-        return x.set(key, elementwise(name, x[key], value))  # type: ignore[arg-type]
+        return x.set(key, elementwise(name, x[key], value))
     return changed(x, key, value, name)

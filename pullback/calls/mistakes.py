@@ -61,7 +61,7 @@ def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Excepti
                               remedy=f"without brackets: `x.{found[1]}`")  # fmt: skip
         case ValueError() if text.startswith("setting an array element"):
             return TraceError("E147", "an element of a NumPy array cannot become a traced value", position=position,
-                              remedy="`x = pb.zeros(n)` inside the function makes an array whose elements can")  # fmt: skip
+                              remedy="`pb.zeros(n)` inside the function is an array whose elements can")  # fmt: skip
         case AttributeError() if "'Array'" in text:
             return UnknownNameError(
                 "E146", "a traced array has no attribute that could be set", position=position,

@@ -26,6 +26,7 @@ from pullback.lazy.leaving import OPEN
 from pullback.lazy.node import Array, leaf_of
 from pullback.lazy.operation import Application, Operation, apply
 from pullback.lazy.types import ArrayType
+from pullback.lazy.views import View
 from pullback.lazy.weight import INSTALLED, of_leaf
 from pullback.source import user_position
 from pullback.state import registered
@@ -40,17 +41,18 @@ _plain: Final = Array.__init__
 class Step:
     """A view operation on the way from a memory to an array."""
 
-    __slots__ = ("application", "parent", "rest")
+    __slots__ = ("application", "parent", "rest", "view")
 
     def __init__(self, parent: Step | None, application: Application, rest: tuple[Array, ...]) -> None:
         self.parent = parent
         self.application = application
+        self.view: View = application.view  # type: ignore[assignment]
         self.rest = rest
 
     def look(self, a: Any) -> Any:
         """NumPy's view of an array that stands for the operand."""
         numbers = [int(x.value) for x in self.rest]
-        return self.application.view.look(a, *numbers)
+        return self.view.look(a, *numbers)
 
 
 def steps(path: Step | None) -> list[Step]:
@@ -89,7 +91,7 @@ class Share:
     @property
     def part(self) -> str:
         """Which part of complex elements the array shows; "" for whole elements."""
-        return next((s.application.view.part for s in steps(self.path) if s.application.view.part), "")
+        return next((s.view.part for s in steps(self.path) if s.view.part), "")
 
     def update(self, x: Array) -> Array:
         """The node of the elements now, of the array with this part."""
@@ -249,7 +251,7 @@ def written_weight(name: str) -> TraceError:
     """The error for a write to a weight."""
     return TraceError(
         "E147", f"{name} is a weight, whose array changes as a whole", position=user_position(),
-        remedy=f"`w.set_value(w.set(index, value))`, `w.set_value(w - step)`; `x = +w` is an array that can be written",
+        remedy="`w.set_value(w.set(index, value))`, `w.set_value(w - step)`; `x = +w` is an array that can be written",
     )  # fmt: skip
 
 
@@ -291,7 +293,8 @@ def _shares(type: ArrayType, path: Step) -> bool:
     """Whether NumPy's result is a view: a reshape of a transposed array, for instance, is a copy."""
     if path.parent is None or path.application.item >= 0:
         return True
-    probe = found = np.empty(type.shape, np.int8)
+    probe = np.empty(type.shape, np.int8)
+    found: Any = probe
     for step in steps(path):
         found = step.look(found)
     parts = found if isinstance(found, tuple | list) else (found,)

@@ -69,7 +69,7 @@ class View:
 
     __slots__ = ("key", "look", "part")
 
-    def __init__(self, look: Callable[[Any], Any], part: str = "", key: Any = None) -> None:
+    def __init__(self, look: Look, part: str = "", key: Any = None) -> None:
         self.look = look
         self.part = part
         self.key = key

@@ -12,7 +12,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from math import prod
 from typing import Any, Final
 
@@ -21,14 +20,13 @@ import numpy as np
 from pullback.device import is_on_device
 from pullback.errors import DTypeError, IndexRangeError, PullbackError, ShapeError, TraceError
 from pullback.lazy.memory import Memory, Share, Step, Written, again, fixed, opened, written_weight
-from pullback.lazy.node import Array, leaf, value_of
+from pullback.lazy.node import Array, value_of
 from pullback.lazy.operation import Operation, apply, as_operand
 from pullback.lazy.places import leaf_at
 from pullback.lazy.types import ArrayType
 from pullback.lazy.weight import Weight
 from pullback.source import source_text, user_position
 from pullback.state import registered
-from pullback.tracing.array import shape_text
 
 __all__ = ["applied", "read", "whole"]
 
@@ -53,7 +51,7 @@ def _operand(value: Any, type: ArrayType, what: str = "") -> Array:
         made = fixed(as_operand(Array.namespace.asarray(value) if isinstance(value, list | tuple) else value))
         if not np.can_cast(made.type.numpy, type.numpy, "same_kind"):
             raise _unlike(what, repr(made.type), type)
-    return made if made.type.dtype is type.dtype else made.astype(type.dtype)  # type: ignore[no-any-return]
+    return made if made.type.dtype is type.dtype else made.astype(type.dtype)
 
 
 def _number(value: Any, type: ArrayType, what: str = "") -> Any:
@@ -78,7 +76,8 @@ def _assigned() -> str:
 
 
 def _unlike(what: str, found: str, type: ArrayType) -> DTypeError:
-    return DTypeError("E120", f"{what or _assigned()}: the value is {found}, the elements are {type.dtype}", position=user_position(),
+    return DTypeError("E120", f"{what or _assigned()}: the value is {found}, the elements are {type.dtype}",
+                      position=user_position(),
                       remedy="convert the value with `astype`, or the array before the write")  # fmt: skip
 
 
@@ -159,7 +158,7 @@ def _wrong_key(error: IndexError, a: Any) -> PullbackError:
     if "out of bounds" in text:
         return _out_of_range(text)
     return ShapeError("E104", f"{_assigned()}: {text}", position=user_position(),
-                      facts=[f"x : {shape_text(a.shape)}"], remedy="one index for each axis at most, and masks of the "
+                      facts=[f"x : {list(a.shape)}"], remedy="one index for each axis at most, and masks of the "
                       "shape of the axes that they replace")  # fmt: skip
 
 
@@ -259,7 +258,7 @@ def whole(type: ArrayType, views: list[tuple[Array, Share]]) -> Array:
         numbers = np.full(found.type.size, -1)
         numbers[share.look(places)] = np.arange(x.type.size).reshape(x.type.shape)
         numbers = numbers.reshape(type.shape)
-        found = _with_part(found, share.part, lambda y, x=x, n=numbers: _selected(y, _flat(x), n))
+        found = _with_part(found, share.part, _filled(numbers, x))
     return found
 
 
@@ -271,6 +270,11 @@ def _with_part(x: Array, part: str, change: Callable[[Array], Array]) -> Array:
     changed = (change(real), imag) if part == "real" else (real, change(imag))
     found: Array = apply(_PARTS, changed, {})
     return found
+
+
+def _filled(numbers: np.ndarray[Any, Any], value: Array) -> Callable[[Array], Array]:
+    """The change of an array by the elements of a value that these numbers select."""
+    return lambda x: _selected(x, _flat(value), numbers)
 
 
 def _flat(x: Array) -> Array:
@@ -286,8 +290,8 @@ def _write(share: Share, key: Any, value: Array) -> None:
     if memory.pending:
         memory.flush()
     path = share.path
-    if path is not None and key is Ellipsis and path.application.view.key is not None and path.parent is None:
-        path, key = None, path.application.view.key  # all elements of x[key]: x is written at the key
+    if path is not None and key is Ellipsis and path.view.key is not None and path.parent is None:
+        key, path = path.view.key, None  # all elements of x[key]: x is written at the key
     assert memory.node is not None
     x = fixed(memory.node)
     probe = np.broadcast_to(np.empty((), np.int8), memory.type.shape) if _is_basic(key) else None
@@ -300,14 +304,15 @@ def _write(share: Share, key: Any, value: Array) -> None:
     place = Share(memory, path).look(numbers)
     if not place.flags.writeable or _overlaps(place):
         raise TraceError("E147", f"{_assigned()}: a view that `broadcast_to` or `diagonal` made is read-only",
-                         position=user_position(), remedy="write a copy, `x = +x`, or the array of the view")  # fmt: skip
+                         position=user_position(),
+                         remedy="write a copy, `x = +x`, or the array of the view")  # fmt: skip
     selected = np.shape(_looked(place, key))
     value = _fitting(value, selected)
     if not prod(selected):
         return
     place[key] = np.arange(value.type.size).reshape(value.type.shape)
     part = share.part
-    memory.replace(_with_part(x, part, lambda y: _selected(y, _flat(value), numbers)))
+    memory.replace(_with_part(x, part, _filled(numbers, value)))
 
 
 def _overlaps(place: np.ndarray[Any, Any]) -> bool:
@@ -324,7 +329,7 @@ def _fitting(value: Array, selected: tuple[int, ...]) -> Array:
             return value
     except ValueError:
         pass
-    raise ShapeError("E104", f"{_assigned()}: the value is {value.type!r}, the key selects {shape_text(selected)}",
+    raise ShapeError("E104", f"{_assigned()}: the value is {value.type!r}, the key selects {list(selected)}",
                      position=user_position(), remedy="a value that broadcasts to the selection")  # fmt: skip
 
 
@@ -415,6 +420,7 @@ def read(x: Array, key: Any) -> Any:
     value = memory.pending.get(block[0])
     if value is not None and not x.type.shape[memory.depth :]:
         return again(value) if isinstance(value, Array) else _node(value, x.type)
+    assert memory.node is not None
     made = node_of_key(fixed(memory.node), key)
     if made.application.view is not None:  # a row: it has its elements, and follows later writes
         memory.add(made, Step(None, made.application, made.operands[1:]))
@@ -441,7 +447,8 @@ def _in_place(name: str) -> Callable[[Array, Any], Any]:
         what = f"x {_SIGNS[name]}= ..."
         if node.type.shape != self.type.shape:
             raise ShapeError("E104", f"{what}: the result is {node.type!r}, the array is {self.type!r}",
-                             position=user_position(), remedy=f"`x = x {_SIGNS[name]} ...` makes another array")  # fmt: skip
+                             position=user_position(),
+                             remedy=f"`x = x {_SIGNS[name]} ...` makes another array")  # fmt: skip
         share = opened(self)
         node = _operand(node, self.type, what)
         if share.path is None:

@@ -14,6 +14,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import DimSymbol, Index, Var, as_index
 from pullback.ir.types import DType
 from pullback.source import Position, user_position
+from pullback.tracing.active import place
 from pullback.tracing.array import (
     Array,
     Indices,
@@ -26,7 +27,6 @@ from pullback.tracing.array import (
     weak,
 )
 from pullback.tracing.naming import assigned_name, axis_names
-from pullback.tracing.active import place
 from pullback.tracing.tracer import current
 
 DEEPEST: Final = 32  # the maximum depth of an expression

@@ -40,7 +40,8 @@ def copies(xp: Any, a: Any) -> Any:
     """What is no view in NumPy keeps the elements, though no statement has stored it."""
     x = a * 1.0
     found = [xp.take(x, np.array([1, 0]), axis=0), x[np.array([0, 0])], xp.roll(x, 1, axis=1), xp.concat([x, x]),
-             xp.tile(x, (1, 2)), xp.repeat(x, 2), +x, x.astype("float64"), xp.clip(x, 2.0, 4.0), xp.tril(x)]  # fmt: skip
+             xp.tile(x, (1, 2)), xp.repeat(x, 2), +x, x.astype("float64"), xp.clip(x, 2.0, 4.0),
+             xp.tril(x)]  # fmt: skip
     follows = [xp.broadcast_to(x, (2, 2, 3)), xp.linalg.diagonal(x), xp.moveaxis(x, 0, 1), *xp.unstack(x)]
     part = found[0][0]
     x[...] = 0.0

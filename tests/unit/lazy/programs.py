@@ -111,7 +111,8 @@ class Generator:
         rank = len(shape)
         kind = self.r.integers(10)
         made = {
-            0: f"{x}.T" if rank == 2 else f"{x}[...]", 1: f"xp.reshape({x}, (-1,))", 2: f"xp.reshape({x}, {shape[::-1]})",
+            0: f"{x}.T" if rank == 2 else f"{x}[...]",
+            1: f"xp.reshape({x}, (-1,))", 2: f"xp.reshape({x}, {shape[::-1]})",
             3: f"xp.permute_dims({x}, {tuple(self.r.permutation(rank).tolist())})", 4: f"xp.flip({x}, axis=0)",
             5: f"xp.expand_dims({x}, axis=0)", 6: f"xp.broadcast_to({x}, {(2, *shape)})",
         }.get(int(kind), f"{x}[{self.key(shape, basic=True)}]")  # fmt: skip
