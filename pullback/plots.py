@@ -8,7 +8,7 @@ from typing import Final
 
 from pullback.pictures import TINTS, Picture, element, round_step, text
 
-__all__ = ["curves", "spy"]
+__all__ = ["curves", "shares", "spy"]
 
 Points = Sequence[tuple[float, float]]
 WIDTH, HEIGHT = 340, 230  # of a panel
@@ -77,6 +77,38 @@ def _ticks(low: float, high: float, least: float = 0.0) -> list[float]:
     step = max(least, round_step(high - low))
     first = -int(-low // step)
     return [k * step for k in range(first, int(high / step + 1e-9) + 1)]
+
+
+def shares(title: str, counts: Sequence[Sequence[float]], names: Sequence[str], down: str, across: str) -> Picture:
+    """Plot a square table of counts: each field is as dark as its share of its row.
+
+    Args:
+        title: the alternative text.
+        counts: the rows.
+        names: the names of rows and columns.
+        down, across: what rows and columns are.
+
+    >>> shares("two classes", [[3, 1], [0, 2]], ["a", "b"], "label", "found").width
+    170.0
+    """
+    size = max(22.0, min(48.0, 480 / len(names)))
+    left = 48 + LETTER * max(map(len, names))
+    out = [text(left + size * len(names) / 2, 14, across, class_="small faint", text_anchor="middle"),
+           text(0, 0, down, class_="small faint", text_anchor="middle",
+                transform=f"translate(14 {40 + size * len(names) / 2:.1f}) rotate(-90)")]  # fmt: skip
+    for k, name in enumerate(names):
+        at = size * (k + 0.5)
+        out.append(text(left - 6, 44 + at, name, class_="small", text_anchor="end"))
+        out.append(text(left + at, 34, name, class_="small", text_anchor="middle"))
+    for i, row in enumerate(counts):
+        total = sum(row) or 1
+        for j, count in enumerate(row):
+            x, y, share = left + size * j, 40 + size * i, count / total
+            out.append(element("rect", x=x, y=y, width=size, height=size, fill=f"var(--tint-0, {TINTS[0]})",
+                               fill_opacity=round(share, 4), class_="axis"))  # fmt: skip
+            if count:
+                out.append(text(x + size / 2, y + size / 2 + 4, f"{count:,}", class_="small", text_anchor="middle"))
+    return Picture(title, left + size * len(names) + 12, 40 + size * len(names) + 12, out)
 
 
 def spy(title: str, positions: Iterable[tuple[int, int]], shape: tuple[int, int]) -> Picture:

@@ -1,8 +1,9 @@
 """The rows that an ordinary run leaves to other runs.
 
 Most tests are rows of tables: one for each function, layout or random seed. A run of the whole suite runs an eighth of
-the rows of each table. The number of commits selects the eighth, so eight commits in a row run them all. `--everything`
-runs all rows, and so does naming a file. The choice depends on the names of tests alone.
+the rows of each table, and of the tests of the longest modules. The number of commits selects the eighth, so eight
+commits in a row run them all. `--everything` runs all rows, and so does naming a file. The choice depends on the names
+of tests alone.
 
     PULLBACK_TESTS_TURN=1/8    the second eighth; set by `.ci/run`, whose copy has no history
     PULLBACK_TESTS_PART=3/12   the fourth of twelve parts of the whole suite, with all rows
@@ -22,18 +23,21 @@ import pytest
 TESTS = Path(__file__).parent
 TURNS, FEWEST = 8, 5  # a test with fewer rows always runs them all
 FOLDERS = frozenset(TESTS / name for name in ("docs", "examples", "laws", "papers", "table", "textbook", "unit"))
-TABLES = frozenset(  # modules whose tests are themselves the rows of a table, long ones without parameters
+TABLES = frozenset(  # modules whose tests are themselves rows: those of tables without parameters, the longest ones
     TESTS / f"{name}.py"
     for name in (
-        "docs/test_notebooks", "table/test_array_api_values", "table/test_standard", "unit/arrays/test_arrange",
-        "unit/arrays/test_complex",
-        "unit/arrays/test_complex_special", "unit/distributions/test_distributions", "unit/distributions/test_ends",
+        "docs/test_notebooks", "examples/test_clean_c", "table/test_array_api_values", "table/test_standard",
+        "unit/arrays/test_arrange", "unit/arrays/test_complex", "unit/arrays/test_complex_special",
+        "unit/cli/test_train", "unit/distributions/test_distributions", "unit/distributions/test_ends",
         "unit/distributions/test_samples", "unit/distributions/test_values", "unit/distributions/test_vectors",
-        "unit/fft/test_fft", "unit/lazy/test_namespace", "unit/loops/test_all_sizes", "unit/nn/test_arena",
-        "unit/nn/test_layers", "unit/nn/test_memory_told", "unit/nn/test_network_export",
-        "unit/special/test_incomplete", "unit/special/test_net", "unit/special/test_net_of_many",
-        "unit/test_complex_matrices", "unit/test_decompositions", "unit/test_eigen", "unit/test_random",
-        "unit/test_random_ends", "unit/test_solve", "unit/test_special", "unit/test_spectral",
+        "unit/fft/test_fft", "unit/grid/test_accesses", "unit/grid/test_calls", "unit/grid/test_graphs",
+        "unit/grid/test_products", "unit/grid/test_readings", "unit/grid/test_scans", "unit/grid/test_sorts",
+        "unit/grid/test_suite", "unit/grid/test_tensor", "unit/lazy/test_devices", "unit/lazy/test_namespace",
+        "unit/loops/test_all_sizes", "unit/nn/test_arena", "unit/nn/test_checkpoints", "unit/nn/test_layers",
+        "unit/nn/test_memory_told", "unit/nn/test_network_export", "unit/operators/test_blocks",
+        "unit/runtime/test_compile", "unit/special/test_incomplete", "unit/special/test_net",
+        "unit/special/test_net_of_many", "unit/test_complex_matrices", "unit/test_decompositions", "unit/test_eigen",
+        "unit/test_random", "unit/test_random_ends", "unit/test_solve", "unit/test_special", "unit/test_spectral",
     )
 )  # fmt: skip
 

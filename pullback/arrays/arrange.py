@@ -22,7 +22,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, as_index, cond, divide_exactly, prove, prove_nonnegative
 from pullback.source import user_position
 from pullback.tracing.arithmetic import broadcast_extents, common_dtype
-from pullback.tracing.array import Array, Indices, from_index, shape_text, shape_value, type_text
+from pullback.tracing.array import Array, Indices, from_index, shape_text, shape_value, twin, type_text
 from pullback.tracing.complex_array import is_complex
 from pullback.tracing.making import as_array, describe, extent_of, view
 from pullback.tracing.tracer import current
@@ -265,7 +265,7 @@ def pad(x: Any, pad_width: Any, mode: Mode = "constant", *, constant_values: Any
         real = pad(z.real, pad_width, mode, constant_values=_each(lambda v: v.real, fills))
         imag = pad(z.imag, pad_width, mode, constant_values=_each(lambda v: v.imag, fills))
         return pair(real, imag)  # type: ignore[return-value]
-    h = as_array(x, "pad")
+    h = twin(as_array(x, "pad"))
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise ShapeError(
             "E104",

@@ -17,7 +17,7 @@ from pullback.arrays.complex_parts import as_complex, convert_complex, pair, zer
 from pullback.errors import DTypeError
 from pullback.source import user_position
 from pullback.tracing.arithmetic import choose, elementwise
-from pullback.tracing.array import Array
+from pullback.tracing.array import Array, twin
 from pullback.tracing.complex_array import ComplexArray, is_complex
 from pullback.tracing.making import as_array
 
@@ -149,7 +149,7 @@ def conj(x: Any, /) -> Any:
     >>> pb.function(lambda z: pb.conj(z))(np.array([1.0 + 2.0j])).tolist()
     [(1-2j)]
     """
-    return as_complex(x).conj() if is_complex(x) else as_array(x, "conj")
+    return as_complex(x).conj() if is_complex(x) else twin(as_array(x, "conj"))
 
 
 def angle(x: Any, /) -> Array:

@@ -10,7 +10,7 @@ from pullback.errors import DTypeError
 from pullback.ir import expr
 from pullback.source import user_position
 from pullback.tracing.arithmetic import aligned, broadcast_extents, choose, common_dtype, convert
-from pullback.tracing.array import Array, Rule, type_text, weak
+from pullback.tracing.array import Array, Rule, twin, type_text, weak
 from pullback.tracing.complex_array import ComplexArray, complex_type, is_complex
 from pullback.tracing.making import as_array, scalar, view
 
@@ -43,6 +43,11 @@ def _alike(a: Array, b: Array) -> tuple[Array, Array]:
         return view(extents, dtype, rule, None, h.name) if extents else scalar(rule(()))
 
     return spread(a), spread(b)
+
+
+def copied(x: Any) -> Any:
+    """Another object for an array, which can be written by itself."""
+    return ComplexArray(x.real, x.imag) if isinstance(x, ComplexArray) else twin(x)
 
 
 def as_complex(x: Any) -> ComplexArray:

@@ -20,7 +20,7 @@ from pullback.arrays.subscript import subscript
 from pullback.errors import DTypeError, ShapeError, counted
 from pullback.ir.index import ZERO_INDEX, prove_nonnegative
 from pullback.source import user_position
-from pullback.tracing.array import Array, type_text
+from pullback.tracing.array import Array, twin, type_text
 from pullback.tracing.complex_array import complex_type, is_complex
 from pullback.tracing.control import fold, scan
 from pullback.tracing.making import as_array, describe, view
@@ -280,7 +280,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Array:
         extent = ZERO_INDEX
     extents = [*h.extents[:-2], current().extent(extent, "diagonal")]
     rule = lambda i: h.element((*i[:-1], i[-1] + down, i[-1] + across))
-    return view(extents, h.settled, rule, user_position(), h.name)
+    return view(extents, h.settled, rule, user_position(), h.name, (h, "read-only", None))
 
 
 @by_parts
@@ -328,7 +328,7 @@ def nan_to_num(x: Any, /, *, nan: Any = 0.0, posinf: Any = None, neginf: Any = N
     """
     h = as_array(x, "nan_to_num")
     if not h.settled.is_floating:
-        return h
+        return twin(h)
     largest = float(np.finfo(str(h.settled.numpy)).max)
     high, low = (largest if posinf is None else posinf), (-largest if neginf is None else neginf)
     out = choose(elementwise("isinf", h), choose(elementwise("less", h, 0), low, high), h)

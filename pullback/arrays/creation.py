@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.arrays.by_parts import by_parts, of_type
-from pullback.arrays.complex_parts import as_complex
+from pullback.arrays.complex_parts import as_complex, copied
 from pullback.arrays.elementwise import convert
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
@@ -282,7 +282,7 @@ def triu(x: Any, /, *, k: int = 0) -> Array:
 def asarray(x: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
     """Convert a number, NumPy array or traced array to a traced array; lists of values become vectors.
 
-    `copy` has no effect, as arrays are immutable.
+    With `copy=True`, writes to the result leave x as it is.
 
     >>> pb.function(lambda x: pb.asarray([10.0, 20.0]) + x)(1.0).tolist()
     [11.0, 21.0]
@@ -294,7 +294,8 @@ def asarray(x: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | No
             return zeros(found.shape, dtype=dtype)
         if found is not None:
             x = found if found.dtype.kind == "c" else found.tolist()  # of one kind
-    return _asarray(x, dtype=dtype)
+    made: Array = _asarray(x, dtype=dtype)
+    return copied(made) if copy and made is x else made
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:

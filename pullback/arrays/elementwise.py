@@ -10,7 +10,7 @@ from pullback.arrays.complex_parts import choose_complex, convert_complex
 from pullback.ir.primitive import PRIMITIVES
 from pullback.source import Position
 from pullback.tracing import arithmetic, tree
-from pullback.tracing.array import Array
+from pullback.tracing.array import Array, twin
 from pullback.tracing.complex_array import complex_type
 from pullback.tracing.devices import check_device
 from pullback.tracing.making import as_array
@@ -36,7 +36,7 @@ def choose(condition: object, then: object, otherwise: object, position: Positio
 
 
 def convert(value: object, dtype: object, /, *, copy: bool = True, device: object = None) -> Array:
-    """Convert every element to a dtype (`astype`). `copy` has no effect, as arrays are immutable.
+    """Convert every element to a dtype (`astype`). `copy` has no effect: the result is always another array.
 
     >>> pb.function(lambda x: pb.astype(x, pb.int64))(np.array([1.0, -2.7])).tolist()
     [1, -2]
@@ -164,7 +164,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
     >>> pb.function(lambda x: pb.clip(x, 0.0, 1.0))(np.array([-1.0, 0.5, 2.0])).tolist()
     [0.0, 0.5, 1.0]
     """
-    out = as_array(x, "clip")
+    out = twin(as_array(x, "clip"))
     if min is not None:
         out = elementwise("maximum", out, min)
     if max is not None:

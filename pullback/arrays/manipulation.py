@@ -15,7 +15,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, as_index, cond, divide_exactly
 from pullback.source import user_position
 from pullback.tracing.arithmetic import aligned, broadcast_extents, common_dtype, common_settled
-from pullback.tracing.array import Array, Indices, shape_text, type_text
+from pullback.tracing.array import Array, Indices, contiguous, shape_text, type_text
 from pullback.tracing.making import as_array, describe, emit, extent_of, view
 from pullback.tracing.ranges import from_end
 from pullback.tracing.tracer import current
@@ -33,7 +33,7 @@ def product(extents: Sequence[Index]) -> Index:
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
     """Reshape in row-major order; one size may be -1.
 
-    `copy` has no effect, as arrays are immutable.
+    With `copy=True` it is never a view.
 
     >>> pb.function(lambda x: pb.reshape(x, (2, 3)))(np.arange(6)).tolist()
     [[0, 1, 2], [3, 4, 5]]
@@ -73,7 +73,8 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
         cut = (split(join(indices[new], extents[new]), h.extents[own]) for own, new in parts)
         return h.element(tuple(i for part in cut for i in part))
 
-    return view(extents, h.settled, rule, position, h.name)
+    base = None if copy else (h, "reshape" if contiguous(h) else "unclear", None)
+    return view(extents, h.settled, rule, position, h.name, base)
 
 
 def _alike(a: Sequence[Index], b: Sequence[Index]) -> list[tuple[slice, slice]]:
@@ -133,7 +134,7 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Array:
             own[a] = i
         return h.element(tuple(own))
 
-    return view([h.extents[a] for a in order], h.settled, rule, user_position(), h.name)
+    return view([h.extents[a] for a in order], h.settled, rule, user_position(), h.name, (h, "permute", order))
 
 
 @by_parts
@@ -195,7 +196,8 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Array:
     extents = [ONE_INDEX] * rank
     for a, e in zip(own, h.extents):
         extents[a] = e
-    return view(extents, h.settled, lambda i: h.element(tuple(i[a] for a in own)), user_position(), h.name)
+    rule = lambda i: h.element(tuple(i[a] for a in own))
+    return view(extents, h.settled, rule, user_position(), h.name, (h, "reshape", None))
 
 
 @by_parts
@@ -224,7 +226,7 @@ def squeeze(x: Any, /, axis: Any) -> Array:
             own[a] = i
         return h.element(tuple(own))
 
-    return view([h.extents[a] for a in kept], h.settled, rule, user_position(), h.name)
+    return view([h.extents[a] for a in kept], h.settled, rule, user_position(), h.name, (h, "reshape", None))
 
 
 @by_parts
@@ -244,7 +246,8 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
             position=user_position(),
             facts=[describe(h, "array")],
         )
-    return view(wanted, h.settled, lambda indices: aligned(h, indices), user_position(), h.name)
+    base = (h, "read-only", None)
+    return view(wanted, h.settled, lambda indices: aligned(h, indices), user_position(), h.name, base)
 
 
 @by_parts
@@ -257,7 +260,7 @@ def flip(x: Any, /, axis: Any = None) -> Array:
     h = as_array(x, "flip")
     axes = normal_axes(h, axis, "flip")
     rule = lambda indices: h.element(tuple(h.extents[a] - 1 - i if a in axes else i for a, i in enumerate(indices)))
-    return view(h.extents, h.settled, rule, user_position(), h.name)
+    return view(h.extents, h.settled, rule, user_position(), h.name, (h, "flip", axes))
 
 
 @by_parts

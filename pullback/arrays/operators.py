@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from pullback.arrays import elementwise, manipulation, reduction
 from pullback.arrays.by_parts import by_parts
-from pullback.arrays.complex_parts import as_complex, pair
+from pullback.arrays.complex_parts import as_complex, copied, pair
+from pullback.arrays.in_place import OPERATORS, At, combined, in_place, set_item
 from pullback.arrays.products import matmul
 from pullback.arrays.subscript import at, rows, subscript
 from pullback.arrays.writing import changed
@@ -148,16 +149,17 @@ def _methods() -> dict[str, Any]:
     """All operators and methods by name."""
     found: dict[str, Any] = {
         "__getitem__": _subscript, "__iter__": _iter, "__invert__": _invert, "__round__": _round,
-        "__pos__": lambda self: self, "__divmod__": lambda self, other: (self // other, self % other),
+        "__pos__": copied, "__setitem__": set_item, "__divmod__": lambda self, other: (self // other, self % other),
         "__rdivmod__": lambda self, other: (other // self, other % self),
         "T": property(_transposed), "mT": property(_matrix_transposed),
-        "prod": _prod, "at": _at, "set": _set,
+        "prod": _prod, "at": property(lambda self: At(self, _at, combined)), "set": _set,
         "add": _add, "astype": _astype, "reshape": _reshape, "transpose": _transpose,
     }  # fmt: skip
     operations = {name: _primitive(primitive) for name, primitive in _BINARY.items()}
     operations |= {"and": _logic("and"), "or": _logic("or"), "xor": _logic("xor"), "matmul": matmul}
     for name, operation in operations.items():
         found[f"__{name}__"], found[f"__r{name}__"] = _both(operation)
+        found[f"__i{name}__"] = in_place(OPERATORS[name], operation)
     for name, primitive in _COMPARISONS.items():
         found[f"__{name}__"] = _both(_primitive(primitive))[0]
     for name, primitive in _UNARY.items():

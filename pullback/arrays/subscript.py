@@ -73,10 +73,14 @@ def subscript(h: Array, key: object) -> Array:
     def rule(indices: Indices) -> ir.Scalar:
         return h.element(tuple(p if isinstance(p, Index) else p[0] + p[1] * indices[p[2]] for p in parts))
 
-    out = view(extents, h.settled, rule, position, h.name)
-    if extents:
+    out = view(extents, h.settled, rule, position, h.name, (h, "subscript", key))
+    if extents or _has_dots(key):  # with `...`, it is a view without axes, as in NumPy
         return out
     return scalar(out.element())
+
+
+def _has_dots(key: object) -> bool:
+    return any(isinstance(k, EllipsisType) for k in (key if isinstance(key, tuple) else (key,)))
 
 
 def _expand(h: Array, key: object, position: Position | None) -> list[Any]:

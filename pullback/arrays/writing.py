@@ -1,6 +1,6 @@
-"""Arrays with some elements changed: `x.set(index, value)`, `x.add(index, value)`.
+"""Arrays with some elements changed: `x.set(index, value)`, `x.add(index, value)`, `x.at[index].max(value)`.
 
-Arrays are immutable. These functions return new ones, which the compiler stores over the old ones if possible. Slices
+These functions return new arrays, which the compiler stores over the old ones if possible. Slices
 and single indices become conditions on the indices of the result. For index arrays, additions become one sum of deltas.
 Assignments become a fold in order, so the last of several writes counts.
 """
@@ -40,6 +40,8 @@ def changed(h: Array, key: Any, value: Any, what: str) -> Array:
     if isinstance(key, Array) and key.settled.is_bool and key.rank:
         return _masked(h, key, new, what)
     found = selection(h, key, position)
+    if found.joint is None and what not in ("set", "add"):
+        new, what = elementwise(what, subscript(h, key), new), "set"
     if found.joint is None:
         _check_shape(new, found.extents, what, position)
         return _written(h, found, new, what, position)
@@ -49,7 +51,7 @@ def changed(h: Array, key: Any, value: Any, what: str) -> Array:
     _check_shape(new, shape, what, position)
     if what == "add":
         return _added(h, found, new, shape, len(joint), position)
-    return _set_each(h, found, new, shape, joint)
+    return _set_each(h, found, new, shape, joint, None if what == "set" else what)
 
 
 def _check_shape(value: Array, extents: Indices, what: str, position: Position | None) -> None:
@@ -70,7 +72,7 @@ def _masked(h: Array, mask: Array, value: Array, what: str) -> Array:
         None,
         mask.name,
     )
-    return choose(lead, elementwise("add", h, value) if what == "add" else value, h)
+    return choose(lead, value if what == "set" else elementwise(what, h, value), h)
 
 
 def _written(h: Array, found: Selection, value: Array, what: str, position: Position | None) -> Array:
@@ -139,8 +141,14 @@ def _added(h: Array, found: Selection, value: Array, shape: Indices, rank: int, 
     return emit(h.extents, rule, h.name or "add", position)
 
 
-def _set_each(h: Array, found: Selection, value: Array, shape: Indices, joint: Indices) -> Array:
-    """A copy of `h` after one write per element of the index arrays, in row-major order."""
+def _set_each(
+    h: Array, found: Selection, value: Array, shape: Indices, joint: Indices, operation: str | None
+) -> Array:
+    """A copy of `h` after one write per element of the index arrays, in row-major order.
+
+    Args:
+        operation: a primitive of the present element and the value; None writes the value.
+    """
     assert found.joint is not None
     at = found.joint
     whole = view(shape, h.settled, lambda i: aligned(value, i, h.settled), None, value.name)
@@ -164,6 +172,8 @@ def _set_each(h: Array, found: Selection, value: Array, shape: Indices, joint: I
                 key.append(p)
         parts = tuple(k.index if isinstance(k, Array) else k for k in key)
         row = subscript(whole, (*(slice(None),) * at, *lead))
+        if operation is not None:
+            row = elementwise(operation, subscript(state, tuple(key)), row)
         return _written(state, Selection(parts, found.extents, None), row, "set", user_position())
 
     return fold(shape_value(count), h, step)  # type: ignore[no-any-return]

@@ -59,10 +59,9 @@ def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Excepti
         ):
             return TraceError("E145", f"`{found[1]}` of an array is no function", position=position,
                               remedy=f"without brackets: `x.{found[1]}`")  # fmt: skip
-        case TypeError() if text == "'method' object is not subscriptable" and ".at[" in line:
-            return _written("`.at[...]` writes in JAX; here `x.at(i, fill=0)` reads; arrays are immutable", position)
         case ValueError() if text.startswith("setting an array element"):
-            return _written("an element of a NumPy array cannot become a traced value", position)
+            return TraceError("E147", "an element of a NumPy array cannot become a traced value", position=position,
+                              remedy="`pb.zeros(n)` inside the function is an array whose elements can")  # fmt: skip
         case AttributeError() if "'Array'" in text:
             return UnknownNameError(
                 "E146", "a traced array has no attribute that could be set", position=position,
@@ -121,13 +120,6 @@ def _wrong_call(found: re.Match[str], position: Position, frame: FrameType) -> T
     if not inspect.isroutine(function) or name in frame.f_globals:
         return None
     return wrong_arguments(function, name, problem, keyword, position)
-
-
-def _written(what: str, position: Position) -> TraceError:
-    return TraceError("E147", what, position=position, remedy=WRITING)
-
-
-WRITING = "`x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed"
 
 
 def _dicts(arguments: dict[str, Any]) -> dict[str, tuple[Any, ...]]:

@@ -18,8 +18,21 @@ from pullback.errors import PullbackError, UsageError
 from pullback.source import Position, working_on
 from pullback.tracing.elsewhere import nearest, renamed_to
 
-__all__ = ["HelpWithDefaults", "Parser", "add_dims", "add_json", "at_least", "bytes_of_memory", "device_name",
-           "dims_of", "find_function", "import_file", "last_place", "positive"]  # fmt: skip
+__all__ = [
+    "HelpWithDefaults",
+    "Parser",
+    "add_dims",
+    "add_json",
+    "at_least",
+    "bytes_of_memory",
+    "device_name",
+    "dims_of",
+    "find_function",
+    "import_file",
+    "last_place",
+    "positive",
+    "share",
+]  # fmt: skip
 
 
 FOREIGN: Final = {"--lr": "--learning-rate", "--wrt": "--grad"}  # options of other programs
@@ -140,6 +153,17 @@ def positive(text: str) -> float:
         value = math.nan
     if not (math.isfinite(value) and value > 0):
         raise argparse.ArgumentTypeError(f"{text}: a number above 0 is needed")
+    return value
+
+
+def share(text: str) -> float:
+    """An argument type: numbers from 0 to below 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{text}: a number from 0 to below 1 is needed")
     return value
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.cli.options import add_json, at_least, device_name, positive
+from pullback.cli.options import add_json, at_least, device_name, positive, share
 from pullback.cli.output import INTERRUPTED, print_json
 from pullback.data import Dataset, load
 from pullback.errors import DataError, UsageError, counted
@@ -58,7 +58,9 @@ def register(commands: Any) -> None:
     for how, about in (("newest intact", intact), ("anyway", anyway)):
         flag = f"--resume-{how.replace(' ', '-')}"
         resume(flag, dest="resume", action="store_const", const=how, default=False, help=about)
-    add("--history", metavar="FILE.csv", help="write the loss and metrics of every epoch as CSV")
+    add("--history", metavar="FILE", help="write the loss and metrics of every epoch as CSV, or as a picture: FILE.svg")
+    add("--tensorboard", metavar="DIR", help="write the loss and metrics of every epoch as event files for TensorBoard")
+    add("--average", type=share, metavar="D", help="evaluate and save moving averages of the parameters of this decay")
     add("--quiet", action="store_true", help="show no progress")
     add_json(command)
     command.set_defaults(run=run)
@@ -96,16 +98,20 @@ def run(options: argparse.Namespace) -> int:
         save=options.save,
         resume=options.resume if options.save else None,
         progress=not options.quiet,
+        callbacks=[nn.TensorBoardLogger(options.tensorboard)] if options.tensorboard else [],
+        average=options.average,
         device=options.device,
     )
     if options.history:
-        done.history.save(options.history)
+        shown = done.history.picture() if options.history.endswith(".svg") else done.history
+        shown.save(options.history)
     if done.stop_reason == "interrupted":
         kept = f"saved in {options.save}: --resume goes on" if options.save else "nothing saved"
         print(f"interrupted after {done.steps:,} updates; {kept}", file=sys.stderr)
         return INTERRUPTED
     measured = done.history.rows[-1] if len(done.history) else nn.evaluate(
-        task.model, task.loss, task.test, parameters=done.parameters, state=done.state, metrics=recipe.metrics,
+        task.model, task.loss, task.test, metrics=recipe.metrics, state=done.state,
+        parameters=done.parameters if options.average is None else done.averaged_parameters,
         device=options.device,
     )  # fmt: skip
     share = measured["accuracy"]

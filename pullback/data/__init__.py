@@ -8,6 +8,7 @@ from pullback.data.images import color_jitter, random_affine, random_erasing, ra
 from pullback.data.loader import Batches, batches_of, prefetch
 from pullback.data.mixing import Mixing, cutmix, mixup
 from pullback.data.order import Draws
+from pullback.data.tables import from_table, load_parquet
 from pullback.data.text import load_text
 from pullback.data.transforms import Transform, normalize, random_crop, random_flip, scale, subtract
 from pullback.data.windows import time_series_windows
@@ -23,6 +24,7 @@ __all__ = [
     "batches_of",
     "color_jitter",
     "cutmix",
+    "from_table",
     "load",
     "load_arrays",
     "load_cifar",
@@ -30,6 +32,7 @@ __all__ = [
     "load_folder",
     "load_image_splits",
     "load_images",
+    "load_parquet",
     "load_text",
     "mixup",
     "normalize",

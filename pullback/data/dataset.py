@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from pullback.data.mixing import Mixing
 from pullback.data.order import Draws, permutation, weighted_choice
 from pullback.data.transforms import Transform
 from pullback.errors import DataError, counted
+from pullback.tracing import tree
 from pullback.tracing.making import unmasked
 from pullback.tracing.public import Answers
 
@@ -24,7 +27,7 @@ class Dataset(Answers):
 
     Attributes:
         inputs: (N, ...) an array, a memory-mapped file, or an object with `shape` and `dtype` that returns an array for
-            a slice or an index array, such as images that are decoded on demand.
+            a slice or an index array, such as images that are decoded on demand. Several inputs are a tree of these.
         targets: (N, ...) the same; labels are integers of shape (N,).
         name: the name in messages.
         transforms: applied when samples are read, in order.
@@ -45,23 +48,31 @@ class Dataset(Answers):
     weights: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("inputs", "targets"):
-            unmasked(getattr(self, name), name)
-        if len(self.inputs) != len(self.targets):
+        counts = {name: len(unmasked(x, name)) for name, x in self.arrays.items()}
+        first, *others = counts.values()
+        if any(other != first for other in others):
+            single = list(counts) == ["inputs", "targets"]
             raise DataError(
                 "E507",
-                f"{self.name}: {len(self.inputs)} inputs and {len(self.targets)} targets",
-                remedy="one target for each input",
-            )
+                f"{self.name}: {first} inputs and {others[0]} targets" if single
+                else f"{self.name}: the arrays differ in how many samples they have",
+                facts=() if single else tuple(f"{name} : {count}" for name, count in counts.items()),
+                remedy="one target for each input" if single else "arrays with the same first size",
+            )  # fmt: skip
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """The arrays of inputs and targets by name: `inputs`, or `inputs['image']` of a tree."""
+        return arrays_of(self.inputs, "inputs") | arrays_of(self.targets, "targets")
 
     def __len__(self) -> int:
-        return len(self.inputs)
+        return len(next(iter(self.arrays.values())))
 
     def __repr__(self) -> str:
-        parts = (f"{what} {x.dtype}{list(x.shape)}" for what, x in (("inputs", self.inputs), ("targets", self.targets)))
+        parts = (f"{name} {x.dtype}{list(x.shape)}" for name, x in self.arrays.items())
         return f"Dataset({self.name}: {', '.join(parts)})"
 
-    def batch(self, samples: Any, seed: int = 0, epoch: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
+    def batch(self, samples: Any, seed: int = 0, epoch: int = 0) -> tuple[Any, Any]:
         """Return the inputs and targets of some samples.
 
         Args:
@@ -75,9 +86,12 @@ class Dataset(Answers):
         """
         return self._transformed(samples, len(self.transforms), seed, epoch)
 
-    def _transformed(self, samples: Any, count: int, seed: int, epoch: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _transformed(self, samples: Any, count: int, seed: int, epoch: int) -> tuple[Any, Any]:
         """Read some samples and apply the first `count` transforms."""
-        inputs, targets = (self._read(name, samples) for name in ("inputs", "targets"))
+        inputs, targets = (
+            map_arrays(partial(self._read, samples), x, name)
+            for x, name in ((self.inputs, "inputs"), (self.targets, "targets"))
+        )
         numbers = np.arange(len(self))[samples] if count else samples
         for place, transform in enumerate(self.transforms[:count]):
             draws = Draws((seed, epoch, place), numbers)
@@ -88,22 +102,45 @@ class Dataset(Answers):
                 inputs = transform(inputs, draws)
         return inputs, targets
 
-    def _read(self, name: str, samples: Any) -> NDArray[Any]:
-        """Read some samples, and check that all of them are there."""
-        found = np.asarray(getattr(self, name)[samples])
+    def _read(self, samples: Any, x: Any, name: str) -> NDArray[Any]:
+        """Read some samples of an array, and check that all of them are there."""
+        found = np.asarray(x[samples])
         count = len(range(len(self))[samples]) if isinstance(samples, slice) else len(samples)
         if len(found) != count:
             raise DataError(
                 "E512",
                 f"{self.name}: {counted(count, 'sample')} were asked for, and the {name} gave {len(found)}",
-                facts=(f"len({name}) : {len(getattr(self, name))}",),
+                facts=(f"len({name}) : {len(x)}",),
                 remedy=f"{name} that hold as many samples as their `len` says",
             )
         return found
 
-    def transformed(self, *transforms: Transform | Mixing) -> Dataset:
-        """Return the data set with further transforms."""
-        return replace(self, transforms=(*self.transforms, *transforms))
+    def transformed(self, *transforms: Transform | Mixing, **by_name: Transform) -> Dataset:
+        """Return the data set with further transforms.
+
+        Args:
+            transforms: functions of the inputs.
+            by_name: of several inputs, functions of one of them.
+        Raises:
+            DataError: [E508] there is no input of this name; several inputs have a transform without a name.
+
+        >>> from pullback import data
+        >>> x = {"image": np.full((2, 1), 51, np.uint8), "age": np.array([[1.0], [2.0]])}
+        >>> both = data.Dataset(x, np.arange(2)).transformed(image=data.scale(51))
+        >>> both.batch([0])[0]["image"].tolist(), both.batch([0])[0]["age"].tolist()
+        ([[1.0]], [[1.0]])
+        """
+        inputs = self.inputs if isinstance(self.inputs, dict) else {}
+        if unknown := next((name for name in by_name if name not in inputs), None):
+            raise DataError("E508", f"{self.name}: a transform of {unknown!r}, which is no input",
+                            facts=tuple(f"{name} {x.dtype}{list(x.shape)}" for name, x in self.arrays.items()),
+                            remedy="the name of an input, where inputs are a dict")  # fmt: skip
+        if transforms and not hasattr(self.inputs, "shape"):
+            raise DataError("E508", f"{self.name}: a transform of several inputs without a name",
+                            facts=tuple(arrays_of(self.inputs, "inputs")),
+                            remedy="`transformed(image=data.scale())`")  # fmt: skip
+        named = (OfInput(name, transform) for name, transform in by_name.items())
+        return replace(self, transforms=(*self.transforms, *transforms, *named))
 
     def take(self, count: int | None) -> Dataset:
         """Return the first `count` samples, or all for None.
@@ -247,19 +284,53 @@ class Dataset(Answers):
 
     def _labels(self, use: str, instead: str = "a split that is not stratified") -> NDArray[Any]:
         """The targets, checked to be one label per sample."""
-        labels = np.asarray(self.targets)
+        labels = np.asarray(self.targets) if hasattr(self.targets, "shape") else np.zeros(())
         if labels.ndim != 1:
+            found = f"shape {labels.shape}" if hasattr(self.targets, "shape") else "several arrays"
             raise DataError(
                 "E507",
                 f"{self.name}: {use} needs one label for each sample",
-                facts=(f"targets: shape {labels.shape}",),
+                facts=(f"targets: {found}",),
                 remedy=f"labels of shape (N,), or {instead}",
             )
         return labels
 
     def _part(self, samples: Any) -> Dataset:
         weights = None if self.weights is None else self.weights[samples]
-        return replace(self, inputs=self.inputs[samples], targets=self.targets[samples], weights=weights)
+        inputs, targets = (map_arrays(lambda x, name: x[samples], x) for x in (self.inputs, self.targets))
+        return replace(self, inputs=inputs, targets=targets, weights=weights)
+
+
+@dataclass(frozen=True)
+class OfInput:
+    """A transform of one of several inputs."""
+
+    name: str
+    transform: Transform
+
+    def __call__(self, inputs: Any, draws: Draws) -> Any:
+        """All inputs, this one transformed."""
+        return {**inputs, self.name: self.transform(inputs[self.name], draws)}
+
+
+def map_arrays(f: Callable[[Any, str], Any], x: Any, name: str = "") -> Any:
+    """Apply a function of an array and its name to each array of a tree.
+
+    An object with a shape is an array.
+    """
+    node = None if hasattr(x, "shape") else tree.open_node(x)
+    if node is None:
+        return f(x, name)
+    structure, children = node
+    found = [map_arrays(f, c, name + tree.step(structure.kind, k)) for k, c in zip(structure.keys, children)]
+    return tree.unflatten(replace(structure, children=(tree.LEAF,) * len(found)), found)
+
+
+def arrays_of(x: Any, name: str) -> dict[str, Any]:
+    """The arrays of a tree by their names."""
+    found: dict[str, Any] = {}
+    map_arrays(lambda x, name: found.setdefault(name, x), x, name)
+    return found
 
 
 def _spread(labels: NDArray[Any]) -> NDArray[np.intp]:
@@ -282,6 +353,7 @@ class Splits:
     train: Dataset
     test: Dataset
 
-    def transformed(self, *transforms: Transform | Mixing) -> Splits:
+    def transformed(self, *transforms: Transform | Mixing, **by_name: Transform) -> Splits:
         """Return the data set with further transforms for both parts."""
-        return replace(self, train=self.train.transformed(*transforms), test=self.test.transformed(*transforms))
+        train, test = (part.transformed(*transforms, **by_name) for part in (self.train, self.test))
+        return replace(self, train=train, test=test)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from pullback import reading
 from pullback.data.archive import read_archive
 from pullback.data.dataset import Dataset, Splits
+from pullback.data.settings import check_settings
 from pullback.data.transforms import scale
 from pullback.errors import DataError
 
@@ -149,14 +151,16 @@ class ImageFiles:
         paths: the files.
         size: rows and columns; images of another size are resized.
         color: whether images have three channels instead of one.
+        threads: the number of threads that decode, at most.
     """
 
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, paths: Sequence[Path], size: tuple[int, int], color: bool = True) -> None:
+    def __init__(self, paths: Sequence[Path], size: tuple[int, int], color: bool = True, threads: int = 1) -> None:
         self.paths = tuple(paths)
         self.size = size
         self.color = color
+        self.threads = threads
         self.shape = (len(self.paths), 3 if color else 1, *size)
 
     def __len__(self) -> int:
@@ -165,9 +169,13 @@ class ImageFiles:
     def __getitem__(self, samples: Any) -> Any:
         """Decode the images of an index array; for a slice, return images without decoding them."""
         if isinstance(samples, slice):
-            return ImageFiles(self.paths[samples], self.size, self.color)
-        chosen = np.arange(len(self))[samples]
-        return np.stack([self._decoded(self.paths[k]) for k in chosen])
+            return ImageFiles(self.paths[samples], self.size, self.color, self.threads)
+        chosen = [self.paths[k] for k in np.arange(len(self))[samples]]
+        threads = min(self.threads, len(chosen))
+        if threads <= 1:
+            return np.stack(list(map(self._decoded, chosen)))
+        with ThreadPoolExecutor(threads, "pullback-decode") as pool:  # decoders release the interpreter's lock
+            return np.stack(list(pool.map(self._decoded, chosen)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         whole: NDArray[Any] = self[np.arange(len(self))]
@@ -183,20 +191,23 @@ class ImageFiles:
 
 
 def load_images(
-    folder: str | os.PathLike[str], size: int | tuple[int, int] | None = None, *, color: bool = True
-) -> Dataset:
+    folder: str | os.PathLike[str], size: int | tuple[int, int] | None = None, *, color: bool = True,
+    threads: int | None = None,
+) -> Dataset:  # fmt: skip
     """Load images from one folder per class; classes are sorted by name.
 
     Args:
         folder: a folder with `CLASS/*.png`, or files of other formats that Pillow reads.
         size: rows and columns to resize to; by default, the size of the first image.
         color: whether images have three channels instead of one.
+        threads: the number of threads that decode a batch; by default that of the processors, at most 8.
     Returns:
         Inputs (N, channels, rows, columns), decoded to float32 from 0 to 1 when read; labels (N,).
     Raises:
         DataError: [E506] Pillow is not installed. [E507] There are no class folders, or one is empty. While reading:
             [E503] a file is not an image, [E527] it is larger than the limit.
     """
+    check_settings("load_images", ("threads", threads, threads is None or threads >= 1, "a number from 1, or None"))
     folder = Path(folder)
     classes = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     if not classes:
@@ -211,13 +222,14 @@ def load_images(
         labels += [number] * len(own)
     side = (size, size) if isinstance(size, int) else size or _size(paths[0])
     kind = np.uint8 if len(classes) <= 256 else np.int32
-    images = ImageFiles(paths, side, color)
+    images = ImageFiles(paths, side, color, threads or min(8, os.cpu_count() or 1))
     return Dataset(images, np.array(labels, kind), folder.resolve().name, (scale(),), tuple(classes))
 
 
 def load_image_splits(
-    folder: str | os.PathLike[str], size: int | tuple[int, int] | None = None, *, color: bool = True
-) -> Splits:
+    folder: str | os.PathLike[str], size: int | tuple[int, int] | None = None, *, color: bool = True,
+    threads: int | None = None,
+) -> Splits:  # fmt: skip
     """Load images from `train/CLASS/` and `test/CLASS/` (`load_images`), resized to the first one's size.
 
     Raises:
@@ -227,8 +239,8 @@ def load_image_splits(
     for part in ("train", "test"):
         if not (folder / part).is_dir():
             raise _incomplete(folder, f"folder `{part}`", LAYOUT)
-    train = load_images(folder / "train", size, color=color)
-    test = load_images(folder / "test", train.inputs.size, color=color)
+    train = load_images(folder / "train", size, color=color, threads=threads)
+    test = load_images(folder / "test", train.inputs.size, color=color, threads=threads)
     if train.classes != test.classes:
         different = sorted(set(train.classes or ()) ^ set(test.classes or ()))
         raise DataError(

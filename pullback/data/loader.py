@@ -96,7 +96,7 @@ class Samples:
         if isinstance(data, Dataset):
             if data.transforms:
                 return False
-            data = data.inputs, data.targets
+            data = data.arrays
         arrays = tree.flatten(data)[0]
         if any(type(x) is not np.ndarray for x in arrays):  # a file that is mapped to memory has a class of its own
             return False
@@ -106,12 +106,12 @@ class Samples:
     def fingerprint(self, batch: Any) -> tuple[str, str]:
         """Return a description of the arrays, and a digest of their values and of the first transformed batch."""
         if isinstance(self.data, Dataset):
-            arrays = {"inputs": self.data.inputs, "targets": self.data.targets}
+            arrays = self.data.arrays
             if self.data.weights is not None:
                 arrays["weights"] = self.data.weights
-            made: tuple[Any, ...] = self.data.batch(slice(0, 4))
+            made: list[Any] = tree.flatten(self.data.batch(slice(0, 4)))[0]
         else:
-            arrays, made = _paths(self.data), ()
+            arrays, made = _paths(self.data), []
         return f"{self.name} with {described(arrays)}", fingerprint(*arrays.values(), *made)
 
     def samples(self, epoch: int, start: int, end: int) -> Any:

@@ -24,7 +24,7 @@ from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.source import Position, user_position
 from pullback.tracing import tree
-from pullback.tracing.array import Array
+from pullback.tracing.array import Array, twin
 from pullback.tracing.making import as_array
 from pullback.tracing.tree import NONE, Structure
 
@@ -287,7 +287,7 @@ def stop_gradient(x: Any, /) -> Any:
 
     def stop(leaf: Any) -> Array:
         h = as_array(leaf, "stop_gradient")
-        return elementwise("stop_gradient", h) if h.literal is None and h.settled.is_floating else h
+        return elementwise("stop_gradient", h) if h.literal is None and h.settled.is_floating else twin(h)
 
     return tree.map_leaves(stop, x)
 

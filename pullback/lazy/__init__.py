@@ -38,6 +38,7 @@ from pullback.lazy.open_shapes import (
 from pullback.lazy.remote import Remote, Worker, remote, workers
 from pullback.lazy.training import Trainer, weights
 from pullback.lazy.weight import Weight
+from pullback.lazy.writing import applied as _  # noqa: F401 -- installs writes
 from pullback.tracing.public import public_module as _public_module
 
 __all__ = [

@@ -74,7 +74,7 @@ def _scalar(loss: Any, what: str) -> Array:
         found = repr(loss.type) if isinstance(loss, Array) else type(loss).__name__
         raise DerivativeError("E201", f"{what} is {found}, and a gradient is that of one floating-point number",
                               position=user_position(), remedy="reduce it, e.g. with `lazy.sum`")  # fmt: skip
-    return loss
+    return loss.leaf
 
 
 def backward(loss: Array, gradient: Any = None, *, retain_graph: bool = False) -> float:
@@ -101,9 +101,7 @@ def backward(loss: Array, gradient: Any = None, *, retain_graph: bool = False) -
     >>> w.grad.tolist()
     [2.0, 4.0]
     """
-    if gradient is None:
-        _scalar(loss, "backward: the loss")
-    loss = loss.leaf
+    loss = loss.leaf if gradient is not None else _scalar(loss, "backward: the loss")
     check_leaves(loss, "lazy.backward()")
     seed = None if gradient is None else as_operand(gradient)
     if seed is not None:

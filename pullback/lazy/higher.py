@@ -16,6 +16,7 @@ import pullback as pb
 from pullback.errors import DerivativeError
 from pullback.lazy.copies import Alias
 from pullback.lazy.foreign import ForeignTape
+from pullback.lazy.memory import fixed
 from pullback.lazy.node import Array, leaf, leaf_of, stored
 from pullback.lazy.operation import Application, Operation, apply
 from pullback.lazy.piece import MOST, Piece
@@ -128,7 +129,7 @@ def _pulled(unit: Unit, operands: Sequence[Array], cotangents: list[Any]) -> lis
         )  # fmt: skip
     wanted = tuple(k for k, x in enumerate(operands) if x.tracked)
     pull = _pull_of(unit.piece if isinstance(unit, Tape) else unit.application)
-    found = apply(pull, (wanted, tuple(operands), tuple(cotangents)), {})
+    found = apply(pull, (wanted, tuple(map(fixed, operands)), tuple(cotangents)), {})
     return [(operands[k], d) for k, d in zip(wanted, found, strict=True)]
 
 

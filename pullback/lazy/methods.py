@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Final
 
 import numpy as np
 
+from pullback.arrays.in_place import At, combined
 from pullback.device import is_on_device
-from pullback.errors import TraceError
 from pullback.ir import types
 from pullback.lazy.node import Array, leaf
 from pullback.lazy.numpy_calls import array_function, array_ufunc
@@ -20,7 +21,7 @@ from pullback.lazy.operation import Application, Operation, apply, node_of, quic
 from pullback.lazy.promotion import as_numpy
 from pullback.lazy.subscripts import selected, taken
 from pullback.lazy.types import ArrayType
-from pullback.source import user_position
+from pullback.lazy.views import View
 from pullback.tracing import array as traced
 from pullback.tracing.complex_array import ComplexArray
 
@@ -88,7 +89,10 @@ def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[A
             if application is not None:
                 return Array(application, (self,), self.tracked)
         elif isinstance(other, Array):
-            return method(self, other.leaf)  # of a weight
+            other = other.leaf  # of a weight, or of an array that was written
+            application = known.get((self.type, other.type))
+            if application is not None:
+                return Array(application, (self, other), self.tracked or other.tracked)
         return slow(self, other)
 
     def slow(self: Array, other: Any) -> Any:
@@ -142,7 +146,7 @@ def unary(operation: Operation) -> Callable[[Any], Any]:
         if application is not None:
             return Array(application, (self,), self.tracked)
         node = apply(operation, (self,), {})
-        if node.__class__ is Array and node.application.quick:
+        if isinstance(node, Array) and node.application.quick:
             known[self.type] = node.application
         return node
 
@@ -160,7 +164,7 @@ def general(operation: Operation) -> Callable[..., Any]:
         if application is not None:
             return node_of(application, operands)
         node = apply(operation, (self, *args), keywords)
-        if key is not None and node.__class__ is Array and node.application.quick:
+        if key is not None and isinstance(node, Array) and node.application.quick:
             known[self.type, key] = node.application
         return node
 
@@ -194,8 +198,17 @@ class _Rows:
         application = self._open.get(x.type)
         if application is None:
             fixed.clear()
-            application = self._open[x.type] = apply(self._operation, (x, row), {}).application
+            application = self._open[x.type] = _viewing(apply(self._operation, (x, row), {}).application)
         return Array(application, (x, row), x.tracked)
+
+
+def _viewing(application: Application) -> Application:
+    """The operation of a row by number, which is a view if it has axes; by an array, it is a copy."""
+    if application.type is None or not application.type.shape:
+        return application
+    made = copy(application)
+    made.view = View(lambda a, number: a[number])
+    return made
 
 
 def subscript() -> Callable[[Any, Any], Any]:
@@ -219,6 +232,12 @@ def subscript() -> Callable[[Any, Any], Any]:
     return method
 
 
+def at(read: Operation, change: Operation) -> Callable[[Any], At]:
+    """Make the property `x.at`."""
+    reading, changing = general(read), general(change)
+    return lambda self: At(self, reading, changing)
+
+
 def _calls(name: str) -> Callable[..., Any]:
     return lambda x, *args, **keywords: getattr(x, name)(*args, **keywords)
 
@@ -236,6 +255,7 @@ def installed() -> dict[str, Any]:
         made[f"__{name}__"] = unary(Operation(f"operator.{name}", getattr(operator, f"__{name}__")))
     for name in _PROPERTIES:
         made[name] = property(unary(Operation(f"array.{name}", operator.attrgetter(name))))
+    made["at"] = property(at(Operation("array.at", _calls("at")), Operation("array.at.key", combined)))
     made["__getitem__"] = subscript()
     for name in ("__divmod__", "__rdivmod__", "__round__"):
         made[name] = general(Operation(f"array.{name}", _calls(name)))
@@ -252,12 +272,5 @@ def installed() -> dict[str, Any]:
     return made
 
 
-def _refused(self: Array, key: Any, value: Any) -> None:
-    raise TraceError("E147", "x[...] = ...: arrays are immutable", position=user_position(),
-                     remedy="`x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element "
-                     "changed")  # fmt: skip
-
-
-setattr(Array, "__setitem__", _refused)  # noqa: B010
 setattr(Array, "__array_ufunc__", array_ufunc)  # noqa: B010
 setattr(Array, "__array_function__", array_function)  # noqa: B010

@@ -13,6 +13,7 @@ from pullback.arrays.dtypes import API_VERSION, NamespaceInfo
 from pullback.device import is_on_device
 from pullback.lazy.copies import moved
 from pullback.lazy.elsewhere import TRACED, unknown
+from pullback.lazy.memory import Written
 from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.open_shapes import nonzero, sizes_of
 from pullback.lazy.operation import Operation, apply, node_of, quick_key
@@ -81,7 +82,7 @@ def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[...,
         if application is not None:
             return node_of(application, operands)
         node = apply(operation, *plain(args, keywords))
-        if key is not None and node.__class__ is Array and node.application.quick:
+        if key is not None and isinstance(node, Array) and node.application.quick:
             if len(operands) == len(node.operands):  # no size was read from an array
                 known[key] = node.application
         return node
@@ -228,7 +229,9 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
         if copy is False and there is not obj.leaf:
             raise ValueError("asarray: another device needs a copy, and copy=False")
         if dtype is None or numpy_type(dtype) == obj.type.numpy:
-            return _copied(there) if copy and there is obj.leaf else there
+            if copy and there is obj.leaf:
+                return _copied(there)
+            return obj if there is obj.leaf and obj.__class__ is Written else there
         if copy is False:
             raise ValueError("asarray: another element type needs a copy, and copy=False")
         made: Array = there.astype(dtype)
@@ -254,7 +257,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
 def _nested(x: Any) -> Any:
     if isinstance(x, list | tuple):
         return [_nested(y) for y in x]
-    return value_of(x) if isinstance(x, Array) else x
+    return value_of(x.leaf) if isinstance(x, Array) else x
 
 
 def _parts(x: Any) -> Iterator[Any]:
@@ -263,7 +266,7 @@ def _parts(x: Any) -> Iterator[Any]:
         for y in x:
             yield from _parts(y)
     else:
-        yield x
+        yield x.leaf if isinstance(x, Array) else x
 
 
 def _stacked(x: Any, dtype: np.dtype[Any]) -> Any:

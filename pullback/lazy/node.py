@@ -43,18 +43,20 @@ class Array:
         A node takes 0.3 to 1 µs of Python. A value takes 1 µs for each node below it, plus the kernels.
     """
 
-    __slots__ = ("__weakref__", "application", "operands", "origin", "serial", "tracked", "type", "value")
+    __slots__ = ("__weakref__", "_share", "application", "operands", "origin", "serial", "tracked", "type", "value")
     namespace: ClassVar[Any]  # `pullback.lazy`, which sets it
     forced: ClassVar[Callable[[list[Array]], None]]  # computes arrays; `lazy.running` sets it
     awaited: ClassVar[Callable[[list[Array]], Generator[Any, Any, None]]]  # the same for `await`
     moved: ClassVar[Callable[[Array, Any], Array]]  # copies to another device; `lazy.copies` sets it
     check: ClassVar[Callable[[Array, str], None]]  # refuses values that gradients depend on; `lazy.leaving` sets it
+    watched: ClassVar[Callable[[Array], None]]  # records what a view is a view of; `lazy.memory` sets it
 
     type: ArrayType  # None for an operation with several results, which users never see
     application: Any  # an `operation.Application`; None for a leaf
     operands: tuple[Array, ...]
     value: Any
     origin: Any  # (tape, result number), the weight of a leaf, or None
+    _share: Any  # its part in a memory, set if it has views or was written (`lazy.memory`)
 
     def __init__(self, application: Any, operands: tuple[Array, ...], tracked: bool) -> None:
         self.application = application
@@ -68,6 +70,7 @@ class Array:
         T: Any
         mT: Any
         __getitem__: Any
+        __setitem__: Any
         __add__: Any
         __sub__: Any
         __mul__: Any
@@ -242,10 +245,10 @@ class Array:
     __hash__ = object.__hash__
 
     def __copy__(self) -> Array:
-        return self  # it never changes
+        return +self  # type: ignore[no-any-return]  # for writes to one of both
 
     def __deepcopy__(self, memory: Any) -> Array:
-        return self
+        return memory.setdefault(id(self), +self)  # type: ignore[no-any-return]
 
     if not TYPE_CHECKING:
 

@@ -237,7 +237,7 @@ def _values(x: Any) -> Any:
         return type(x)(map(_values, x)) if type(x) in (tuple, list) else x
     if isinstance(x, dict):
         return {k: _values(v) for k, v in x.items()}
-    return value_of(x) if isinstance(x, Array) else x
+    return value_of(x.leaf) if isinstance(x, Array) else x
 
 
 def _arrays(x: Any) -> Iterator[Array]:
@@ -246,7 +246,7 @@ def _arrays(x: Any) -> Iterator[Array]:
         for y in x.values() if isinstance(x, dict) else x:
             yield from _arrays(y)
     elif isinstance(x, Array):
-        yield x
+        yield x.leaf
 
 
 def _is_discrete(x: Any) -> bool:

@@ -10,6 +10,7 @@ again costs one dictionary lookup.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 from weakref import ref
@@ -30,6 +31,7 @@ from pullback.lazy.layers import here
 from pullback.lazy.node import Array
 from pullback.lazy.places import common_place, default_place, leaf_at, place_named
 from pullback.lazy.types import ArrayType, array_type
+from pullback.lazy.views import VIEWS, View, view_of
 from pullback.passes.cost import has_data_index
 from pullback.source import user_position
 from pullback.state import registered
@@ -81,6 +83,7 @@ class Application:
         checked: whether the operation may fail at run time, so that its nodes keep their source location.
         device: the device of the results; "" for the processor.
         item: the number of the result to take from the operand; -1 for operations.
+        view: how the result lies in the first operand, if they share elements as NumPy's views do.
     """
 
     __slots__ = (
@@ -96,6 +99,7 @@ class Application:
         "structure",
         "text",
         "type",
+        "view",
         "work",
     )  # fmt: skip
     foreign = False  # whether the operation runs Python (`lazy.foreign`)
@@ -125,6 +129,7 @@ class Application:
         self.work = work
         self.checked = checked
         self.item = item
+        self.view: View | None = None
 
     @property
     def quick(self) -> bool:
@@ -341,15 +346,23 @@ def _applied(operation: Operation, form: Any, types: tuple[ArrayType, ...], text
 
     program, results, structure = traced_program(name, types, rule)
     results = tuple(t.on(place) for t in results)
-    return Application(f"{operation.name}{text}", rule, types, results, structure,
+    made = Application(f"{operation.name}{text}", rule, types, results, structure,
                        0.0 if place else _work(program),  # a device needs no threads
                        any(map(_is_checked, program.body.statements)),
-                       smooth=any(map(_is_smooth, program.body.statements)))  # fmt: skip
+                       smooth=_returns_input(program) or any(map(_is_smooth, program.body.statements)))  # fmt: skip
+    if len(types) == 1 and operation.name in VIEWS:
+        made.view = view_of(operation.name, form[0][1:], form[1], types[0])
+    return made
 
 
 def _is_checked(s: ir.Statement) -> bool:
     """Whether a statement may read at a data-dependent index, or loop forever."""
     return not isinstance(s, ir.Build) or any(has_data_index(v) for v in s.values)
+
+
+def _returns_input(program: ir.Program) -> bool:
+    """Whether a result is an input as it is, such as that of `+x`."""
+    return not set(program.body.results).isdisjoint(program.inputs)
 
 
 def _is_smooth(s: ir.Statement) -> bool:
@@ -395,20 +408,25 @@ def build(application: Application, operands: tuple[Array, ...]) -> Any:
         node.origin = here()
     if application.type is not None:
         return node
-    items = [Array(_item(t, k), (node,), node.tracked) for k, t in enumerate(application.results)]
+    shared = application.view is not None
+    items = [Array(_item(t, k, shared), (node,), node.tracked) for k, t in enumerate(application.results)]
     node.origin = tuple(map(ref, items))
     return tree.unflatten(application.structure, items)
 
 
-_ITEMS: Final[dict[tuple[ArrayType, int], Application]] = registered(
+_ITEMS: Final[dict[tuple[ArrayType, int, bool], Application]] = registered(
     {}, "types of results and their places", stays="with the process: compared by identity"
 )
 
 
-def _item(type: ArrayType, k: int) -> Application:
-    """Take result k of an operation with several results."""
-    found = _ITEMS.get((type, k))
-    return found or _ITEMS.setdefault((type, k), Application(f"item {k}", None, (), (type,), LEAF, item=k))
+def _item(type: ArrayType, k: int, shared: bool) -> Application:
+    """Take result k of an operation with several results, which may be views."""
+    found = _ITEMS.get((type, k, shared))
+    if found is None:
+        found = Application(f"item {k}", None, (), (type,), LEAF, item=k)
+        found.view = View(operator.itemgetter(k)) if shared else None
+        found = _ITEMS.setdefault((type, k, shared), found)
+    return found
 
 
 def as_operand(x: Any) -> Array:

@@ -111,6 +111,7 @@ def leaf_at(value: Any, place: str | None = None) -> Array:
 def held(value: Any, device: Any, what: str) -> Array:
     """A copy of an array as a leaf: on a device, or where the array is, or where new arrays are."""
     if isinstance(value, Array):
+        value = value.leaf
         Array.check(value, what)
         if device is None:
             device = value.device

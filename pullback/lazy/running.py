@@ -142,6 +142,8 @@ def settle(node: Array, value: Any, origin: tuple[Kept, int] | None) -> None:
     """Store the value of a node, which is a leaf from now on."""
     if value.__class__ is ndarray:
         value.setflags(write=False)
+    if node.application.view is not None:
+        Array.watched(node)
     node.value = value
     node.origin = origin
     node.application = None

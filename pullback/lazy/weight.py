@@ -11,7 +11,7 @@ from pullback.lazy.methods import OPERATORS, installed
 from pullback.lazy.node import Array, leaf_of
 from pullback.lazy.places import held
 
-__all__ = ["Weight"]
+__all__ = ["INSTALLED", "Weight", "of_leaf"]
 
 _names: Final = itertools.count()
 
@@ -81,7 +81,8 @@ class Weight(Array):
         return f"Weight({self.name} : {self.type})"
 
 
-def _of_leaf(name: str) -> Any:
+def of_leaf(name: str) -> Any:
+    """The member of `Array`, for the array that a handle stands for at the time."""
     found = getattr(Array, name)
     if isinstance(found, property):
         assert found.fget is not None
@@ -92,5 +93,7 @@ def _of_leaf(name: str) -> Any:
     return lambda self, *args, **keywords: found(self.leaf, *args, **keywords)
 
 
-for _name in installed():
-    setattr(Weight, _name, _of_leaf(_name))
+INSTALLED: Final = tuple(installed())
+
+for _name in INSTALLED:
+    setattr(Weight, _name, of_leaf(_name))

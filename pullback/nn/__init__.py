@@ -23,7 +23,7 @@ from pullback.nn.activations import (
 )
 from pullback.nn.blocks import half_squared_error, one_hot
 from pullback.nn.ctc import ctc_loss
-from pullback.nn.layer import Layer, branches, layer, residual, sequential
+from pullback.nn.layer import Layer, branches, heads, layer, parallel, residual, sequential
 from pullback.nn.layers import (
     attention,
     avg_pool,
@@ -51,6 +51,7 @@ from pullback.nn.layers import (
     rms_norm,
     rotary_embedding,
     transformer_block,
+    with_states,
 )
 from pullback.nn.losses import (
     bce_with_logits,
@@ -76,6 +77,7 @@ from pullback.nn.optimizers import (
     clip_by_value,
     constant_schedule,
     cosine_decay_schedule,
+    cosine_restarts_schedule,
     decoupled_weight_decay,
     ema,
     exponential_decay,
@@ -85,6 +87,7 @@ from pullback.nn.optimizers import (
     lbfgs,
     linear_schedule,
     lion,
+    one_cycle_schedule,
     parameter_groups,
     piecewise_constant_schedule,
     polynomial_schedule,
@@ -102,11 +105,14 @@ from pullback.nn.training import (
     CSVLogger,
     EarlyStopping,
     History,
+    LearningRates,
     Progress,
     ReduceLROnPlateau,
     Run,
+    TensorBoardLogger,
     TrainingState,
     evaluate,
+    find_learning_rate,
     fit,
 )
 from pullback.tracing.public import public_module as _public_module
@@ -118,12 +124,14 @@ __all__ = [
     "Elementwise",
     "History",
     "Layer",
+    "LearningRates",
     "Optimizer",
     "Progress",
     "ReduceLROnPlateau",
     "Run",
     "Schedule",
     "Scope",
+    "TensorBoardLogger",
     "TrainingState",
     "accumulate_gradients",
     "adagrad",
@@ -145,6 +153,7 @@ __all__ = [
     "conv",
     "conv_transpose",
     "cosine_decay_schedule",
+    "cosine_restarts_schedule",
     "cross_entropy",
     "ctc_loss",
     "decoupled_weight_decay",
@@ -155,6 +164,7 @@ __all__ = [
     "embedding",
     "evaluate",
     "exponential_decay",
+    "find_learning_rate",
     "fit",
     "flatten",
     "freeze",
@@ -167,6 +177,7 @@ __all__ = [
     "half_squared_error",
     "hard_sigmoid",
     "hard_silu",
+    "heads",
     "hinge_loss",
     "huber_loss",
     "init",
@@ -190,7 +201,9 @@ __all__ = [
     "models",
     "mse_loss",
     "objective",
+    "one_cycle_schedule",
     "one_hot",
+    "parallel",
     "parameter_groups",
     "permute",
     "piecewise_constant_schedule",
@@ -216,6 +229,7 @@ __all__ = [
     "tanh",
     "transformer_block",
     "weight_decay",
+    "with_states",
 ]
 
 del ctc  # noqa: F821 the module, which had the name of the loss

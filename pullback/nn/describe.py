@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import pullback as pb
-from pullback.errors import ShapeError
+from pullback.errors import ShapeError, UsageError
 from pullback.ir import nodes as ir
 from pullback.ir.settings import MODES
 from pullback.memory.swap import SwapPlan
 from pullback.memory.table import MemoryTable
-from pullback.nn.objective import objective
+from pullback.nn.inputs import Takes, dims_of, leaves, map_dims, zeros
+from pullback.nn.objective import LossOfParts, loss_of, objective
 from pullback.nn.optimizers import sgd
 from pullback.nn.training.step import Carry, Updates
 from pullback.nn.types import Network
@@ -29,9 +30,8 @@ from pullback.tracing import tree
 if TYPE_CHECKING:
     from pullback.nn.scope import Call
 
-__all__ = ["Description", "LayerRow", "describe"]
+__all__ = ["Description", "LayerRow", "describe", "example_targets"]
 
-Loss = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class Description(Tables):
     Attributes:
         name: the name of the network.
         takes: the type of the input.
+        result: the type of the result.
         rows: the layers.
         parameters: the number of trainable elements.
         parameter_bytes: the size of the parameters in bytes.
@@ -74,6 +75,7 @@ class Description(Tables):
 
     name: str
     takes: str
+    result: str
     rows: tuple[LayerRow, ...]
     parameters: int
     parameter_bytes: int
@@ -121,6 +123,8 @@ class Description(Tables):
         peaks += [(f"  {what}", *(f"{found[mode]:,}" for mode in MODES)) for what, found in self.peaks.items()]
         held = f"parameters {self.parameter_bytes:,} bytes, optimizer {self.optimizer_bytes:,} bytes"
         name, step = f"{self.name}(x: {self.takes})", f"training: {self.step}"
+        if not self.result.partition("[")[0].isalnum():  # several results
+            name += f" -> {self.result}"
         return [name, (rows, (3, 4, 5)), "", held, (peaks, (1, 2, 3)), step]
 
     @staticmethod
@@ -130,13 +134,12 @@ class Description(Tables):
 
 
 def describe(
-    network: Network, batch: int, loss: Loss | None, optimizer: Any, target: Any, updates: int, dtype: DTypeLike,
+    network: Network, batch: int, loss: Any, optimizer: Any, target: Any, updates: int, dtype: DTypeLike,
     sizes: Mapping[str, int],
 ) -> Description:  # fmt: skip
     """See `Layer.describe`."""
-    fixed = network.on(" ".join(_bound(network, batch, sizes)))
+    fixed = network.on(_bound(network, batch, sizes))
     found = fixed.typed(dtype)
-    whole = found.calls[0]
     rows = tuple(_row(call) for call in found.calls if not call.composed)
     arrays = [wanted for _, wanted in found.wanted("parameters")]
     count = sum(prod(_numbers(w.extents)) for w in arrays)
@@ -145,27 +148,29 @@ def describe(
     carry = Carry(parameters, state, of.init(parameters))
     targets: Any = target
     if target is None:
-        targets = () if loss is None else _targets(_numbers(whole.extents), batch, loss, dtype)
-    x = np.zeros([int(n) for n in (fixed.takes or "").split()], np.int64 if fixed.integers else dtype)
+        targets = () if loss is None else example_targets(found.results(), batch, loss, dtype)
+    x = zeros(fixed.takes, dtype, fixed.integers)
     return Description(
         network.name or network.kind,
         found.takes,
+        found.result,
         rows,
         count,
         count * np.dtype(dtype).itemsize,
         sum(np.asarray(leaf).nbytes for leaf in tree.flatten(carry.optimizer)[0]),
-        _operations(whole),
+        _operations(found.calls[0]),
         fixed.function(dtype),
-        Updates(objective(fixed, loss or _size), of, carry).typed((x, targets), updates),
+        Updates(objective(fixed, _size if loss is None else loss), of, carry).typed((x, targets), updates),
         _step_text(loss, target, targets, optimizer, of, updates),
     )
 
 
-def _bound(network: Network, batch: int, sizes: Mapping[str, int]) -> Sequence[str]:
-    """The sizes of the input as numbers; an open first one is the batch size."""
-    takes = network.type.takes.partition("[")[2].rstrip("]").split(", ")
-    given = {**({takes[0]: batch} if takes[0].isidentifier() else {}), **sizes}
-    missing = [t for t in takes if not t.isdigit() and t not in given]
+def _bound(network: Network, batch: int, sizes: Mapping[str, int]) -> Takes:
+    """The input with numbers for sizes; an open first one is the batch size."""
+    known = network.type.inputs
+    dims = [dims_of(text) for text in leaves(known).values()]
+    given = {**{own[0]: batch for own in dims if own and own[0].isidentifier()}, **sizes}
+    missing = list(dict.fromkeys(t for own in dims for t in own if not t.isdigit() and t not in given))
     if missing:
         raise ShapeError(
             "E115",
@@ -173,15 +178,13 @@ def _bound(network: Network, batch: int, sizes: Mapping[str, int]) -> Sequence[s
             position=user_position(),
             remedy=f"describe(batch_size={batch}, {', '.join(f'{m}=…' for m in missing)})",
         )
-    return [str(given.get(t, t)) for t in takes]
+    return map_dims(known, lambda own: [str(given.get(t, t)) for t in own])
 
 
 def _row(call: Call) -> LayerRow:
     parameters = sum(prod(_numbers(w.extents)) for w in call.parameters)
-    size = 8 if call.result.partition("[")[0].endswith("64") else 4
-    return LayerRow(
-        call.name, str(call.layer), call.result, parameters, _operations(call), size * prod(_numbers(call.extents))
-    )
+    size = sum(dtype.size * prod(_numbers(extents)) for dtype, extents in call.arrays)
+    return LayerRow(call.name, str(call.layer), call.result, parameters, _operations(call), size)
 
 
 def _operations(call: Call) -> int:
@@ -198,12 +201,21 @@ def _size(y: Any, target: Any) -> Any:
     return sum(others, start=first)
 
 
-def _targets(y: Sequence[int], batch: int, loss: Loss, dtype: DTypeLike) -> Any:
-    """Example targets for a result's shape: labels for its rows, or an array if the loss refuses labels."""
-    if not y:
+def example_targets(y: Any, batch: int, loss: Any, dtype: DTypeLike) -> Any:
+    """Example targets for a result: labels for its rows, or an array if the loss refuses labels."""
+    loss = loss_of(loss)
+    if isinstance(loss, LossOfParts):
+        return loss.of_parts(lambda part, own: example_targets(own, batch, part, dtype), y)
+    if not isinstance(y, np.ndarray):
+        raise UsageError(
+            "E518",
+            "describe: the targets of a loss of several results are not known",
+            remedy="`target=`, example targets of a batch, or a dict of losses",
+        )
+    if not y.ndim:
         return np.zeros(batch, np.int64)
-    labels = np.zeros(y[:-1], np.int64)
-    result = np.zeros(y, dtype)
+    labels = np.zeros(y.shape[:-1], np.int64)
+    result = np.zeros(y.shape, dtype)
     try:
         pb.function(lambda y, target: loss(y, target)).program(result, labels)
     except ShapeError:
@@ -211,10 +223,12 @@ def _targets(y: Sequence[int], batch: int, loss: Loss, dtype: DTypeLike) -> Any:
     return labels
 
 
-def _step_text(loss: Loss | None, target: Any, targets: Any, optimizer: Any, of: Any, updates: int) -> str:
+def _step_text(loss: Any, target: Any, targets: Any, optimizer: Any, of: Any, updates: int) -> str:
     """The description of the training step; defaults are marked as assumed."""
     types = [f"{found.dtype}{list(found.shape)}" for found in map(np.asarray, tree.flatten(targets)[0])]
     name = "the sum of squares" if loss is None else getattr(getattr(loss, "func", loss), "__name__", str(loss))
+    if isinstance(loss, Mapping | tuple):
+        name = loss_of(loss).__name__
     parts = [f"loss {name}", *([f"targets {', '.join(types)}"] if types else []), f"optimizer {of}"]
     given = [loss is not None, *([target is not None] if types else []), optimizer is not None]
     found = [part + ("" if known else " (assumed)") for part, known in zip(parts, given, strict=True)]

@@ -12,7 +12,8 @@ The program does not allocate memory. Without training, the weights may be `cons
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -22,10 +23,11 @@ from numpy.typing import NDArray
 import pullback as pb
 from pullback.calls.specs import spec_like
 from pullback.errors import ShapeError, TraceError
-from pullback.ir.index import Index
 from pullback.ir.types import dtype_of
-from pullback.nn.export_main import Array, Main, Step
-from pullback.nn.objective import objective
+from pullback.nn.describe import example_targets
+from pullback.nn.export_main import Array, Field, Main, Step
+from pullback.nn.inputs import dims_of, leaves, map_dims, names, zeros
+from pullback.nn.objective import LossOfParts, loss_of, objective
 from pullback.nn.parameters import named
 from pullback.nn.types import Network, function_types
 from pullback.runtime.export import Exported, library, put_files
@@ -59,7 +61,7 @@ def export(
     state: Any,
     what: What,
     batch: int,
-    loss: Callable[[Any, Any], Any] | None,
+    loss: Any,
     optimizer: Any,
     target: Any,
     weights: Weights,
@@ -72,7 +74,7 @@ def export(
     if weights == "file":  # all C functions take arrays of one element type
         parameters, state = (tree.map_leaves(lambda x: _of_type(x, dtype), t) for t in (parameters, state))
     trees = [_Tree("parameters", parameters), _Tree("state", state)]
-    sample = _sample(network, dtype)
+    samples = _samples(network, dtype)
     infer = train = None
     made: list[Exported] = []
     if what != "train":
@@ -81,20 +83,18 @@ def export(
         infer = Step(made[-1].source, made[-1].lowered.function.outputs)
     if what != "infer":
         trees.append(_Tree("optimizer", optimizer.init(parameters)))
-        targets = np.zeros(batch, np.int64) if target is None else np.asarray(target)
-        f = _update(network, loss, optimizer, [t.value for t in trees], sample, batch, targets)
+        targets = _targets(network, loss, batch, dtype) if target is None else target
+        f = _update(network, loss, optimizer, [t.value for t in trees], samples, batch, targets)
         made.append(_library(f, f"{name}_train", memory, {}))
         train = Step(made[-1].source, made[-1].lowered.function.outputs)
     else:
-        targets = np.zeros(1, np.int64) if target is None else np.asarray(target)
+        targets = np.zeros(1, np.int64) if target is None else target
     arrays = [array for t in trees for array in t.arrays]
     if train is not None:
         arrays.append(Array.of("step", np.zeros((), np.int64)))
     in_file = weights == "file"
-    main = Main(
-        name, infer, train, arrays if in_file else [], len(parameters_of(trees)), sample, targets[:1],
-        _classes(infer.results[0].shape if infer else network.typed(dtype).calls[0].extents, targets), batch,
-    )  # fmt: skip
+    fields = _fields(network, dtype, samples, tree.map_leaves(np.asarray, targets))
+    main = Main(name, infer, train, arrays if in_file else [], len(parameters_of(trees)), *fields, batch)
     texts: dict[str, str | bytes] = {file: text for library in made for file, text in library.files.items()}
     texts |= {"main.c": main.text, "CMakeLists.txt": main.cmake}
     if in_file:
@@ -136,29 +136,67 @@ def _of_type(x: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     return array.astype(dtype, copy=False) if found and (found.is_floating or found.is_half) else array
 
 
-def _sample(network: Network, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """One sample of the input: of integers, or of an element type."""
-    takes = (network.takes or "").split()
-    if not takes or not all(t.isdigit() for t in takes[1:]):
-        raise ShapeError(
-            "E164",
-            f"export: the sizes of the input of {network} are open: {network.takes}",
-            position=user_position(),
-            remedy='give them: `net.on("N 784")` for rows, `net.on("N 1 28 28")` for images',
-        )
-    return np.zeros((1, *map(int, takes[1:])), np.int64 if network.integers else dtype)
+def _samples(network: Network, dtype: np.dtype[Any]) -> Any:
+    """One sample of the input, with a leading axis of size 1: of integers, or of an element type."""
+    for name, text in leaves(network.takes or "").items():
+        if not dims_of(text) or not all(t.isdigit() for t in dims_of(text)[1:]):
+            of = "the input" if name == "input" else name
+            raise ShapeError(
+                "E164",
+                f"export: the sizes of {of} of {network} are open: {text or None}",
+                position=user_position(),
+                remedy='give them: `net.on("N 784")` for rows, `net.on("N 1 28 28")` for images',
+            )
+    return zeros(map_dims(network.takes, lambda dims: ["1", *dims[1:]]), dtype, network.integers)
 
 
-def _classes(scores: Sequence[Index], targets: NDArray[Any]) -> int:
+def _targets(network: Network, loss: Any, batch: int, dtype: np.dtype[Any]) -> Any:
+    """Example targets of a batch: labels; of several results, by their losses."""
+    if not isinstance(loss_of(loss), LossOfParts):
+        return np.zeros(batch, np.int64)
+    return example_targets(network.typed(dtype).results(**_batch_dim(network, batch)), batch, loss, dtype)
+
+
+def _fields(network: Network, dtype: np.dtype[Any], samples: Any, targets: Any) -> tuple[list[Field], list[Field]]:
+    """The arrays that the program reads from files: inputs, and targets."""
+    results = network.typed(dtype).results(**_batch_dim(network, 1))
+    by_name = dict(zip(*_named(results), strict=True))
+    first = next(iter(by_name.values()))
+    inputs = [Field(*_names("input", name), sample) for name, sample in zip(*_named(samples), strict=True)]
+    found = []
+    for name, target in zip(*_named(targets), strict=True):
+        classes = _classes(by_name.get(name, first if name == "input" else None), target)
+        found.append(Field(*_names("target", name), target[:1], "targets", classes))
+    return inputs, found
+
+
+def _named(x: Any) -> tuple[list[str], list[Any]]:
+    """The names and arrays of a tree."""
+    found, structure = tree.flatten(x)
+    return names(structure), found
+
+
+def _names(kind: str, name: str) -> tuple[str, str]:
+    """The label of a file and the C variable of an array: INPUTS and `input`, or IMAGE and `input_image`."""
+    if name == "input":  # the only one
+        return f"{kind}s".upper(), kind
+    own = re.sub(r"\W+", "_", name).strip("_")
+    if name.startswith("input["):  # by position
+        own = own.removeprefix("input_")
+        return f"{kind}_{own}".upper(), f"{kind}_{own}"
+    return own.upper(), f"{kind}_{own}"
+
+
+def _classes(scores: Any, targets: NDArray[Any]) -> int:
     """The number of classes; 0 unless each row of scores has one integer target."""
-    if targets.dtype.kind not in "iu" or len(scores) != targets.ndim + 1:
+    if scores is None or targets.dtype.kind not in "iu" or scores.ndim != targets.ndim + 1:
         return 0
-    return scores[-1].constant or 0
+    return int(scores.shape[-1])
 
 
 def _batch_dim(network: Network, batch: int) -> dict[str, int]:
-    first = (network.takes or "").split()[0]
-    return {} if first.isdigit() else {first: batch}
+    firsts = {dims_of(text)[0] for text in leaves(network.takes or "").values()}
+    return {first: batch for first in firsts if not first.isdigit()}
 
 
 def _library(f: pb.Function, name: str, memory: Any, dims: dict[str, int]) -> Exported:
@@ -186,7 +224,7 @@ def _frozen(array: Any) -> NDArray[Any]:
 
 
 def _update(
-    network: Network, loss: Any, optimizer: Any, trees: Sequence[Any], sample: NDArray[Any], batch: int, target: Any
+    network: Network, loss: Any, optimizer: Any, trees: Sequence[Any], samples: Any, batch: int, target: Any
 ) -> pb.Function:
     """The function of one update: it returns the new trees, and the loss before the update."""
     of_batch = objective(network, loss)
@@ -197,7 +235,7 @@ def _update(
         changes, memory = optimizer.update(gradients, kept, parameters, step)
         return optimizer.apply(parameters, changes), after, memory, value
 
-    x = np.zeros((batch, *sample.shape[1:]), sample.dtype)
+    x = tree.map_leaves(lambda sample: np.zeros((batch, *sample.shape[1:]), sample.dtype), samples)
     given = dict(zip(("parameters", "state", "kept", "step", "x", "target"), (*trees, np.int64(0), x, target)))
     update.__annotations__ = {name: spec_like(value) for name, value in given.items()}
     return pb.function(update)

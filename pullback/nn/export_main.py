@@ -17,6 +17,7 @@ from pullback.ir.types import DType, dtype_of
 from pullback.loops.program.values import Buffer
 from pullback.nn.export_text import (
     ERROR,
+    FILES,
     FINISHED,
     FINITE,
     INFER,
@@ -24,7 +25,6 @@ from pullback.nn.export_text import (
     LOAD,
     NOT_FINITE,
     OPEN,
-    OPEN_BOTH,
     RIGHT,
     SAVE,
     TRAIN,
@@ -33,7 +33,7 @@ from pullback.nn.safetensors_file import header
 from pullback.runtime.export import cmake_options
 from pullback.templates import filled
 
-__all__ = ["Array", "Main", "Step"]
+__all__ = ["Array", "Field", "Main", "Step"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,25 @@ class Array:
     def count(self) -> int:
         """The number of elements, at least 1 because C has no empty arrays."""
         return max(1, self.value.size)
+
+
+@dataclass(frozen=True)
+class Field:
+    """An array of each sample, which the program reads from a file.
+
+    Attributes:
+        label: the name of the file in the usage.
+        variable: the C variable.
+        sample: one sample, with a leading axis of size 1.
+        kind: the array's part of the data, "inputs" or "targets".
+        classes: the number of classes of labels, otherwise 0.
+    """
+
+    label: str
+    variable: str
+    sample: NDArray[Any]
+    kind: str = "inputs"
+    classes: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,9 +108,8 @@ class Main:
         train: the function of one update, or None without training.
         arrays: the arrays of the weights file in order; empty if the weights are constants in the C.
         inferred: the number of leading arrays that inference takes.
-        sample: one sample of the input, with a leading axis of size 1.
-        target: one target, with a leading axis of size 1.
-        classes: the number of classes if targets are labels, otherwise 0.
+        inputs: the arrays of the input.
+        targets: the arrays of the target.
         batch: the number of samples per update.
     """
 
@@ -100,9 +118,8 @@ class Main:
     train: Step | None
     arrays: Sequence[Array]
     inferred: int
-    sample: NDArray[Any]
-    target: NDArray[Any]
-    classes: int
+    inputs: Sequence[Field]
+    targets: Sequence[Field]
     batch: int
 
     # The weights file -----------------------------------------------------------------------------------------------
@@ -130,9 +147,7 @@ class Main:
         parts = [self._about, self._includes, self._memory, NOT_FINITE]
         if self.arrays:
             parts += [self._table, LOAD, SAVE] if self.train else [self._table, LOAD]
-        parts += [OPEN, self._fits("input", self.sample, 0)]
-        if self._compared:
-            parts += [self._fits("target", self.target, self.classes), self._open_both]
+        parts += [OPEN, *map(self._fits, self._fields), self._files]
         if self.infer:
             parts += [self._infer, self._infer_file]
         if self._tests:
@@ -163,11 +178,11 @@ endif()
 
     @property
     def _tests(self) -> bool:
-        """Whether results can be compared with targets: each row has a label, or each result a number."""
-        if self.infer is None:
+        """Whether the result can be compared with the target: each row has a label, or each result a number."""
+        if self.infer is None or len(self.targets) != 1:
             return False
-        count = _size(self.infer.results[0])
-        return count == self.target.size * (self.classes or 1)
+        (target,) = self.targets
+        return _size(self.infer.results[0]) == target.sample.size * (target.classes or 1)
 
     @property
     def _compared(self) -> bool:
@@ -175,28 +190,42 @@ endif()
         return self.train is not None or self._tests
 
     @property
+    def _fields(self) -> list[Field]:
+        """The arrays of a sample that the program reads."""
+        return [*self.inputs, *(self.targets if self._compared else ())]
+
+    @property
     def _usage(self) -> list[str]:
         lines = []
+        given, targets = (" ".join(f.label for f in fields) for fields in (self.inputs, self.targets))
         if self.infer:
-            lines.append(("infer INPUTS", "the result for every sample, one a line"))
+            lines.append((f"infer {given}", "the result for every sample, one a line"))
         if self._tests:
-            lines.append(("test INPUTS TARGETS", "how many are right" if self.classes else "the mean squared error"))
+            what = "how many are right" if self.targets[0].classes else "the mean squared error"
+            lines.append((f"test {given} {targets}", what))
         if self.train:
-            lines.append(("train INPUTS TARGETS EPOCHS", f"updates for {self.batch} samples each, in their order"))
-        return [f"{self.name} {command:28}  {what}" for command, what in lines]
+            what = f"updates for {self.batch} samples each, in their order"
+            lines.append((f"train {given} {targets} EPOCHS", what))
+        width = max([28, *(len(command) for command, _ in lines)])
+        return [f"{self.name} {command:{width}}  {what}" for command, what in lines]
 
     @property
     def _about(self) -> str:
         sources = " ".join(["main.c", *(f"{s.source.name}.c" for s in (self.infer, self.train) if s)])
         weights = f"\n   Parameters are those of {self.weights}" if self.arrays else "\n   Parameters are in the C"
         weights += ", which training writes anew." if self.train else "."
-        x, t = self.sample, self.target
+        if len(self.inputs) == len(self.targets) == 1:
+            x, t = self.inputs[0].sample, self.targets[0].sample
+            of = f"Inputs are {_dtype(x)}{list(x.shape[1:])}, targets {_dtype(t)}{list(t.shape[1:]) or ''}"
+        else:
+            of = ", ".join(f"{f.label} {_dtype(f.sample)}{list(f.sample.shape[1:]) or ''}" for f in self._fields)
+            of = f"Samples are {of}"
         return f"""\
 /* {self.name}
 
      {f"{chr(10)}     ".join(self._usage)}
 
-   Inputs are {_dtype(x)}{list(x.shape[1:])}, targets {_dtype(t)}{list(t.shape[1:]) or ""}, one behind the other in the
+   {of}, one behind the other in the
    byte order of the machine.{weights}
 
    cc -std=c99 -O2 -Wno-psabi {sources} -o {self.name} -lm
@@ -216,12 +245,8 @@ endif()
         if self.train:
             lines += ["", "/* What an update makes of them. */"]
             lines += [f"static {a.type} next_{a.variable}[{a.count}];" for a in self.arrays[:-1]]
-        lines += [
-            "",
-            f"static {c_type(_dtype(self.sample))} input[{samples * self.sample.size}];",
-        ]
-        if self._compared:
-            lines.append(f"static {c_type(_dtype(self.target))} target[{samples * self.target.size}];")
+        lines.append("")
+        lines += [f"static {c_type(_dtype(f.sample))} {f.variable}[{samples * f.sample.size}];" for f in self._fields]
         for s in (self.infer, self.train):
             if s is not None:
                 lines.append(f"{s.source.name.upper()}_STATIC_ARENA({s.source.name}_arena);")
@@ -263,22 +288,24 @@ endif()
     def _infer(self) -> str:
         assert self.infer is not None
         given = [a.variable for a in self.arrays[: self.inferred]]
+        read = ", ".join(f"`{f.variable}`" for f in self.inputs)
         return f"""\
-/* Whether the results hold what the network makes of `input`. */
+/* Whether the results hold what the network makes of {read}. */
 static int run(void) {{
-{self.infer.call([*given, "input", *(name for name, _ in self._results)])}
+{self.infer.call([*given, *(f.variable for f in self.inputs), *(name for name, _ in self._results)])}
     return 1;
 }}"""
 
     @staticmethod
-    def _fits(name: str, sample: NDArray[Any], classes: int) -> str:
-        body = LABELS if classes else FINITE
-        words = {"bytes": sample.nbytes, "count": sample.size, "kind": _kind(sample), "classes": classes, "name": name}
-        return filled(body, words)
+    def _fits(field: Field) -> str:
+        sample = field.sample
+        words = {"bytes": sample.nbytes, "count": sample.size, "kind": _kind(sample), "classes": field.classes}
+        return filled(LABELS if field.classes else FINITE, {**words, "name": field.variable})
 
     @property
-    def _open_both(self) -> str:
-        return filled(OPEN_BOTH, {"sample": self.sample.nbytes, "target": self.target.nbytes})
+    def _files(self) -> str:
+        rows = [f'    {{{f.variable}, {f.sample.nbytes}, {f.variable}_fits, "{f.kind}"}},' for f in self._fields]
+        return filled(FILES, {"rows": "\n".join(rows), "count": len(rows)})
 
     @property
     def _infer_file(self) -> str:
@@ -286,30 +313,25 @@ static int run(void) {{
         for name, r in reversed(self._results):  # the line ends after the last one
             ending = "' '" if lines else f"k + 1 < {_size(r)} ? ' ' : '\\n'"
             lines.insert(0, f'for (int k = 0; k < {_size(r)}; ++k) printf("%.9g%c", (double){name}[k], {ending});')
-        return filled(INFER, {"sample": self.sample.nbytes, "shown": "\n".join(f"{8 * ' '}{x}" for x in lines)})
+        return filled(INFER, {"inputs": len(self.inputs), "shown": "\n".join(f"{8 * ' '}{x}" for x in lines)})
 
     @property
     def _test_file(self) -> str:
-        words = {
-            "count": self.target.size,
-            "classes": self.classes,
-            "sample": self.sample.nbytes,
-            "target": self.target.nbytes,
-        }
-        return filled(RIGHT if self.classes else ERROR, words)
+        (target,) = self.targets
+        words = {"count": target.sample.size, "target": target.variable, "fields": len(self._fields)}
+        return filled(RIGHT if target.classes else ERROR, {**words, "classes": target.classes})
 
     @property
     def _train_file(self) -> str:
         assert self.train is not None
         *trees, step = self.arrays
-        given = [a.variable for a in trees] + [step.variable, "input", "target"]
+        given = [a.variable for a in trees] + [step.variable, *(f.variable for f in self._fields)]
         results = [f"next_{a.variable}" for a in trees] + ["&loss"]
         words = {
             "call": self.train.call([*given, *results]),
             "copies": "\n".join(f"    memcpy({a.variable}, next_{a.variable}, {a.value.nbytes});" for a in trees),
             "loss": c_type(self.train.results[-1].dtype),
-            "samples": self.batch * self.sample.nbytes,
-            "targets": self.batch * self.target.nbytes,
+            "fields": len(self._fields),
             "batch": self.batch,
         }
         return filled(TRAIN, words)
@@ -317,12 +339,13 @@ static int run(void) {{
     @property
     def _entry(self) -> str:
         cases = []
+        given, both = 2 + len(self.inputs), 2 + len(self._fields)
         if self.infer:
-            cases.append(('"infer"', 3, "infer_file(argv[2])"))
+            cases.append(('"infer"', given, "infer_file(argv + 2)"))
         if self._tests:
-            cases.append(('"test"', 4, "test_file(argv[2], argv[3])"))
+            cases.append(('"test"', both, "test_file(argv + 2)"))
         if self.train:
-            cases.append(('"train"', 5, "train_file(argv[2], argv[3], argv[4])"))
+            cases.append(('"train"', both + 1, f"train_file(argv + 2, argv[{both}])"))
         lines = [FINISHED, "", "int main(int argc, char **argv) {"]
         if self.arrays:
             lines += ["    if (argc > 1 && !load()) return 1;"]

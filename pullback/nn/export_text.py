@@ -12,6 +12,7 @@ from pullback.templates import filled
 
 __all__ = [
     "ERROR",
+    "FILES",
     "FINISHED",
     "FINITE",
     "INFER",
@@ -19,7 +20,6 @@ __all__ = [
     "LOAD",
     "NOT_FINITE",
     "OPEN",
-    "OPEN_BOTH",
     "RIGHT",
     "SAVE",
     "TRAIN",
@@ -148,64 +148,82 @@ static int {{name}}_fits(const char *name, long sample) {
     return 1;
 }"""
 
-OPEN_BOTH: Final = """\
-static FILE *input_file, *target_file;
+FILES: Final = """\
+/* The arrays of a sample, each in a file of its own: inputs, then targets. */
+static const struct {
+    void *data;
+    size_t bytes;
+    int (*fits)(const char *, long);
+    const char *kind;
+} fields[] = {
+{{rows}}
+};
 
-static int close_both(int status) {
-    if (input_file) fclose(input_file);
-    if (target_file) fclose(target_file);
+static FILE *files[{{count}}];
+
+static int close_all(int status) {
+    for (int k = 0; k < {{count}}; ++k)
+        if (files[k]) fclose(files[k]);
     return status;
 }
 
-/* How many samples both files have; -1 where there is something wrong with them. */
-static long open_both(const char *inputs, const char *targets) {
-    long samples = -1, others = -1;
-    input_file = opened(inputs, input, {{sample}}, input_fits, &samples);
-    target_file = opened(targets, target, {{target}}, target_fits, &others);
-    if (!input_file || !target_file) return -1;
-    if (samples == others) return samples;
-    fprintf(stderr, "%s: %ld inputs, %s: %ld targets\\n", inputs, samples, targets, others);
-    return -1;
+/* How many samples each of the first `count` files has; -1 where there is something wrong with them. */
+static long open_all(char **names, int count) {
+    long samples[{{count}}];
+    int right = 1;
+    for (int k = 0; k < count; ++k) {
+        files[k] = opened(names[k], fields[k].data, fields[k].bytes, fields[k].fits, &samples[k]);
+        right = right && files[k] != NULL;
+    }
+    for (int k = 1; right && k < count; ++k) {
+        if (samples[k] == samples[0]) continue;
+        fprintf(stderr, "%s: %ld %s, %s: %ld %s\\n", names[0], samples[0], fields[0].kind, names[k], samples[k],
+            fields[k].kind);
+        right = 0;
+    }
+    return right ? samples[0] : -1;
+}
+
+/* Whether the next samples were read from the first `count` files. */
+static int next_all(char **names, int count, size_t samples) {
+    for (int k = 0; k < count; ++k)
+        if (!next(files[k], names[k], fields[k].data, samples * fields[k].bytes)) return 0;
+    return 1;
 }"""
 
 INFER: Final = """\
-static int infer_file(const char *inputs) {
-    long samples, done = 0;
-    FILE *file = opened(inputs, input, {{sample}}, input_fits, &samples);
-    if (!file) return 1;
-    for (; done < samples && next(file, inputs, input, {{sample}}) && run(); ++done) {
+static int infer_file(char **names) {
+    const long samples = open_all(names, {{inputs}});
+    long done = 0;
+    for (; done < samples && next_all(names, {{inputs}}, 1) && run(); ++done) {
 {{shown}}
     }
-    fclose(file);
-    return done < samples;
+    return close_all(samples < 0 || done < samples);
 }"""
 
 BOTH: Final = """\
-static int test_file(const char *inputs, const char *targets) {
-    const long samples = open_both(inputs, targets);
+static int test_file(char **names) {
+    const long samples = open_all(names, {{fields}});
     long done = 0;
     {{variable}};
-    for (; done < samples; ++done) {
-        if (!next(input_file, inputs, input, {{sample}}) || !next(target_file, targets, target, {{target}}) || \
-!run()) break;
+    for (; done < samples && next_all(names, {{fields}}, 1) && run(); ++done) {
 {{look}}
     }
     if (done == samples) {{say}};
-    return close_both(done != samples);
+    return close_all(done != samples);
 }"""
 
 RIGHT: Final = filled(
     BOTH,
     {
-    "sample": "{{sample}}",
-    "target": "{{target}}",
+    "fields": "{{fields}}",
     "variable": "long right = 0",
     "look": """\
         for (int row = 0; row < {{count}}; ++row) {
             int best = 0;
             for (int k = 1; k < {{classes}}; ++k)
                 if (result[row * {{classes}} + k] > result[row * {{classes}} + best]) best = k;
-            right += best == (long)target[row];
+            right += best == (long){{target}}[row];
         }""",
     "say": 'printf("%ld of %ld right\\n", right, samples * {{count}})',
     },
@@ -214,12 +232,11 @@ RIGHT: Final = filled(
 ERROR: Final = filled(
     BOTH,
     {
-    "sample": "{{sample}}",
-    "target": "{{target}}",
+    "fields": "{{fields}}",
     "variable": "double total = 0",
     "look": """\
         for (int k = 0; k < {{count}}; ++k) {
-            const double difference = (double)result[k] - (double)target[k];
+            const double difference = (double)result[k] - (double){{target}}[k];
             total += difference * difference;
         }""",
     "say": 'printf("mean squared error %.9g\\n", total / {{count}} / (double)samples)',
@@ -227,7 +244,7 @@ ERROR: Final = filled(
 )
 
 TRAIN: Final = """\
-/* Whether an update was made for the samples in `input`; the loss before it is added to `total`. */
+/* Whether an update was made for the samples that were read; the loss before it is added to `total`. */
 static int update(double *total) {
     {{loss}} loss;
 {{call}}
@@ -242,33 +259,30 @@ static int update(double *total) {
 }
 
 /* Whether as many epochs were trained; what is less than a batch at the end is left out. */
-static int train(const char *inputs, const char *targets, long samples, long epochs) {
+static int train(char **names, long samples, long epochs) {
     const long updates = samples / {{batch}};
     for (long epoch = 1; epoch <= epochs; ++epoch) {
         double total = 0;
-        rewind(input_file);
-        rewind(target_file);
+        for (int k = 0; k < {{fields}}; ++k) rewind(files[k]);
         for (long k = 0; k < updates; ++k)
-            if (!next(input_file, inputs, input, {{samples}}) || !next(target_file, targets, target, {{targets}}) ||
-                !update(&total))
-                return 0;
+            if (!next_all(names, {{fields}}, {{batch}}) || !update(&total)) return 0;
         if (!save()) return 0;
         printf("epoch %ld  loss %.6g\\n", epoch, total / (double)updates);
     }
     return 1;
 }
 
-static int train_file(const char *inputs, const char *targets, const char *count) {
+static int train_file(char **names, const char *count) {
     char *end;
     const long epochs = strtol(count, &end, 10);
     if (epochs < 1 || *end) {
         fprintf(stderr, "%s: a number of epochs is wanted, from 1 up\\n", count);
         return 1;
     }
-    const long samples = open_both(inputs, targets);
+    const long samples = open_all(names, {{fields}});
     if (samples >= 0 && samples < {{batch}})
-        fprintf(stderr, "%s: %ld samples, less than a batch of {{batch}}\\n", inputs, samples);
-    return close_both(samples < {{batch}} || !train(inputs, targets, samples, epochs));
+        fprintf(stderr, "%s: %ld samples, less than a batch of {{batch}}\\n", names[0], samples);
+    return close_all(samples < {{batch}} || !train(names, samples, epochs));
 }"""
 
 FINISHED: Final = """\

@@ -23,7 +23,8 @@ from numpy.typing import DTypeLike
 
 import pullback as pb
 from pullback.errors import PullbackError, ShapeError, TraceError, counted
-from pullback.nn.scope import Scope
+from pullback.nn.inputs import Takes, bound, check_takes, checked, dims_of, leaves, map_dims, of_type
+from pullback.nn.scope import Scope, type_of
 from pullback.nn.settings import check_seed, refused
 from pullback.nn.types import NetworkType, find_type, function_types
 from pullback.notebook import Displayed
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from pullback.nn.describe import Description
     from pullback.nn.export import Weights, What
 
-__all__ = ["Layer", "as_layer", "branches", "layer", "residual", "sequential", "written"]
+__all__ = ["Layer", "as_layer", "branches", "heads", "layer", "parallel", "residual", "sequential", "written"]
 
 Settings = ParamSpec("Settings")
 Parameters = dict[str, Any]
@@ -54,7 +55,8 @@ class Layer(Answers, Displayed):
     Attributes:
         kind: the name of the layer in a network, followed by a number: conv1, conv2.
         forward: the function of a `Scope` and the input that computes the layer.
-        takes: the shape of the input in the form of an annotation; None if any shape is accepted.
+        takes: the shape of the input in the form of an annotation; None if any shape is accepted. Of several inputs, a
+            tree of shapes.
         integers: whether the input holds integers, such as positions in an alphabet.
         accepts: the axes that the input must have, as an annotation writes them: "N C H W", "... M".
         text: the layer's source text.
@@ -65,7 +67,7 @@ class Layer(Answers, Displayed):
 
     kind: str
     forward: Callable[[Scope, Any], Any]
-    takes: str | None = None
+    takes: Takes = None
     integers: bool = False
     text: str = field(kw_only=True)
     name: str | None = None
@@ -119,28 +121,36 @@ class Layer(Answers, Displayed):
             )
         return replace(self, name=name)
 
-    def on(self, takes: str) -> Layer:
+    def on(self, takes: Takes) -> Layer:
         """Return the network for inputs of given sizes, after checking its types.
 
         Args:
-            takes: sizes of the input as in an annotation: numbers, and names for open ones.
+            takes: sizes of the input as in an annotation: numbers, and names for open ones. An element type other than
+                that of the network is written as types are printed: "i64[N, L]". Of several inputs, a tree of these: a
+                dict, tuple, NamedTuple or dataclass. A name that occurs twice is one size.
         Returns:
             The network; `type` shows every layer's shapes.
         Raises:
             ShapeError: a layer does not accept its input; the error names it.
+            TraceError: [E168] the network takes inputs of other names.
 
         >>> from pullback import nn
         >>> nn.dense(3).on("N 4").type.result
         'f32[N, 3]'
+        >>> net = nn.parallel(image=nn.flatten(), age=nn.dense(2)) >> nn.concat() >> nn.dense(3)
+        >>> net.on({"image": "N 1 8 8", "age": "N 1"}).type.takes
+        '{age: f32[N, 1], image: f32[N, 1, 8, 8]}'
         """
         given: object = takes
-        if not isinstance(given, str):
-            sizes = given if isinstance(given, tuple | list) else (None, 784)
+        is_sizes = isinstance(given, tuple | list) and all(n is None or isinstance(n, int) for n in given)
+        if given is None or is_sizes or isinstance(given, int | float):
+            sizes: Any = given if is_sizes else (None, 784)
             text = " ".join("N" if n is None else str(n) for n in sizes)
             raise refused("on", "takes", given, f'one string, with names for open sizes: `net.on("{text}")`')
-        bound = replace(self, takes=takes)
-        bound.typed()
-        return bound
+        check_takes(takes, "on")
+        sized = replace(self, takes=bound(self.takes, takes, f"on: {self}"))
+        sized.typed()
+        return sized
 
     # Types ----------------------------------------------------------------------------------------------------
 
@@ -187,7 +197,7 @@ class Layer(Answers, Displayed):
         return self.typed(dtype).start(seed)
 
     def describe(
-        self, batch_size: int = 1, *, loss: Callable[[Any, Any], Any] | None = None, optimizer: Any = None,
+        self, batch_size: int = 1, *, loss: Any = None, optimizer: Any = None,
         target: Any = None, updates: int = 1, dtype: DTypeLike = np.float32, **sizes: int,
     ) -> Description:  # fmt: skip
         """Return a table of all layers with shapes, parameters, operations and bytes, and of peak memory.
@@ -240,6 +250,7 @@ class Layer(Answers, Displayed):
             x: the input.
             training: whether to apply dropout and use batch statistics; otherwise the state is unchanged.
         """
+        checked(self.takes, x, str(self))
         scope = Scope(parameters=parameters, state=state, training=training)
         y = scope.run(self, x)
         return y, scope.next_state
@@ -275,7 +286,7 @@ class Layer(Answers, Displayed):
         *,
         what: What = "infer",
         batch_size: int = 1,
-        loss: Callable[[Any, Any], Any] | None = None,
+        loss: Any = None,
         optimizer: Any = None,
         target: Any = None,
         weights: Weights = "file",
@@ -289,7 +300,7 @@ class Layer(Answers, Displayed):
             state: the initial state, for networks that have one.
             what: the commands to include: "infer" for infer and test, "train" for train, "both" for all three.
             batch_size: the number of samples per update.
-            loss: the loss of result and target, for training.
+            loss: the loss of result and target, for training; of several results, a dict of losses.
             optimizer: the optimizer, for training.
             target: targets of one batch, for their shape and element type; by default int64 labels.
             weights: "file" to read the weights from a file, "const" for constant arrays in the C.
@@ -334,13 +345,13 @@ class Layer(Answers, Displayed):
 
 
 def layer(
-    takes: str | Callable[..., str | None] | None = None, *, integers: bool = False, accepts: str | None = None
+    takes: Takes | Callable[..., Takes] = None, *, integers: bool = False, accepts: str | None = None
 ) -> Callable[[Callable[Concatenate[Scope, Any, Settings], Any]], Callable[Settings, Layer]]:
     """Make a layer from a function of a scope, an input, and settings.
 
     Args:
-        takes: the shape of the input as an annotation, or None for any shape; or a function that checks the settings
-            and returns the shape.
+        takes: the shape of the input as an annotation, or None for any shape; of several inputs, a tree of shapes as
+            for `on`; or a function that checks the settings and returns these.
         integers: whether the input holds integers.
         accepts: the axes that an input must have: "... M" for one or more; "=" for the axes of `takes`.
     Returns:
@@ -352,6 +363,11 @@ def layer(
     ...     return by * scope.parameter("a", (x.shape[1],), nn.init.ones()) * x
     >>> scale(3.0)({"a": np.array([1.0, 2.0])}, np.array([[1.0, 1.0]])).tolist()
     [[3.0, 6.0]]
+    >>> @nn.layer({"x": "N M", "weight": "N"})
+    ... def weighted(scope, inputs):
+    ...     return inputs["x"] * inputs["weight"][:, None]
+    >>> weighted().type.result
+    'f32[N, M]'
     """
     if callable(takes) and next(iter(inspect.signature(takes).parameters), "") == "scope":
         what = f"layer: the decorator of {takes.__name__} has no brackets"
@@ -530,6 +546,81 @@ def branches(*layers: Any, axis: int = 1) -> Layer:
         parts=tuple(parts),
         settings={"axis": axis},
     )
+
+
+def parallel(**layers: Any) -> Layer:
+    """Apply a layer to each of several inputs: a dict of results by the same names.
+
+    Args:
+        layers: layers and functions of arrays by name. Their parameters are under these names.
+    Returns:
+        A layer whose input and result are dicts. The first sizes of the inputs are one size; others are apart.
+
+    >>> from pullback import nn
+    >>> net = nn.parallel(words=nn.embedding(100, 8) >> nn.lstm(4, return_sequences=False), age=nn.dense(2))
+    >>> whole = (net >> nn.concat() >> nn.dense(3)).type
+    >>> whole.takes, whole.result
+    ('{age: f32[N, M], words: i64[N, L]}', 'f32[N, 3]')
+    """
+    parts = _by_name("parallel", layers)
+
+    def forward(scope: Scope, x: Any) -> Any:
+        if not isinstance(x, Mapping) or x.keys() != parts.keys():
+            what = f"parallel takes a dict of {', '.join(map(repr, parts))}, and was given {type_of(x)}"
+            raise TraceError("E168", what, position=user_position(), remedy="an input for each layer, by its name")
+        return {name: scope.call(part, x[name], name) for name, part in parts.items()}
+
+    takes = {name: _apart(of_type(part.takes, part.integers), name, parts) for name, part in parts.items()}
+    known = None if any(t is None for t in takes.values()) else takes
+    return Layer("parallel", forward, known, text=_named_text("parallel", parts), parts=tuple(parts.values()))
+
+
+def heads(**layers: Any) -> Layer:
+    """Apply several layers to one input: a dict of their results.
+
+    Args:
+        layers: layers and functions of arrays by name. Their parameters are under these names.
+
+    >>> from pullback import nn
+    >>> (nn.dense(8) >> nn.heads(label=nn.dense(10), box=nn.dense(4))).on("N 64").type.result
+    '{box: f32[N, 4], label: f32[N, 10]}'
+    """
+    parts = _by_name("heads", layers)
+
+    def forward(scope: Scope, x: Any) -> Any:
+        return {name: scope.call(part, x, name) for name, part in parts.items()}
+
+    first = next((part for part in parts.values() if part.takes is not None), None)
+    return Layer(
+        "heads",
+        forward,
+        first.takes if first else None,
+        first.integers if first else False,
+        text=_named_text("heads", parts),
+        parts=tuple(parts.values()),
+    )
+
+
+def _by_name(kind: str, layers: Mapping[str, Any]) -> dict[str, Layer]:
+    if not layers:
+        remedy = f"`nn.{kind}(left=nn.dense(3), right=nn.dense(5))`"
+        raise TraceError("E163", f"{kind} of no layers", position=user_position(), remedy=remedy)
+    return {name: as_layer(given) for name, given in layers.items()}
+
+
+def _named_text(kind: str, parts: Mapping[str, Layer]) -> str:
+    return f"{kind}({', '.join(f'{name}={part!r}' for name, part in parts.items())})"
+
+
+def _apart(takes: Takes, name: str, parts: Mapping[str, Layer]) -> Takes:
+    """The sizes of one of several inputs; names that others use get its name, but for that of the samples."""
+    others = {d for other, part in parts.items() if other != name for text in leaves(part.takes).values()
+              for d in dims_of(text)[1:]}  # fmt: skip
+
+    def renamed(dims: list[str]) -> list[str]:
+        return ["N", *(f"{d}_{name}" if d in others and d.isidentifier() else d for d in dims[1:])]
+
+    return None if takes is None else map_dims(takes, renamed)
 
 
 def _same_but(scope: Scope, a: Array, b: Array, axis: int) -> None:

@@ -7,7 +7,7 @@ once: `fit` measures them on all outputs, as it does any Python function in `on_
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any, Final, Literal
 
@@ -17,14 +17,17 @@ import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError, TraceError, UsageError
 from pullback.nn.losses import cross_entropy
+from pullback.nn.objective import parts
+from pullback.pictures import Picture
+from pullback.plots import shares
 from pullback.source import user_position
 from pullback.tracing.array import type_text
 from pullback.tracing.making import as_array
 from pullback.tracing.public import Answers, unguarded
 from pullback.tracing.public import public_module as _public_module
 
-__all__ = ["accuracy", "confusion_matrix", "f1_score", "on_outputs", "perplexity", "precision", "recall",
-           "roc_auc_score"]  # fmt: skip
+__all__ = ["accuracy", "confusion_matrix", "f1_score", "on_outputs", "perplexity", "plot_confusion_matrix", "precision",
+           "recall", "roc_auc_score"]  # fmt: skip
 
 Average = Literal["macro", "micro", "weighted"] | None
 
@@ -100,6 +103,33 @@ def confusion_matrix(input: Any, target: Any) -> Array:
 
     matrix: Array = pb.build((classes, classes), count)
     return matrix
+
+
+def plot_confusion_matrix(counts: Any, classes: Sequence[str] | None = None) -> Picture:
+    """Plot a confusion matrix as a picture that notebooks show and `save` writes as SVG.
+
+    Fields are as dark as their share of the row.
+
+    Args:
+        counts: (K, K) counts by label (rows) and found class (columns), as `confusion_matrix` gives them.
+        classes: the names of the classes; by default their numbers.
+    Raises:
+        UsageError: [E518] the counts are no square of numbers, or the names are not one for each class.
+
+    >>> from pullback import nn
+    >>> nn.metrics.plot_confusion_matrix(np.array([[3, 1], [0, 2]]), ["cat", "dog"])
+    <picture 'confusion matrix: 5 of 6 right', 176 × 148>
+    """
+    table = np.asarray(counts)
+    if table.ndim != 2 or table.shape[0] != table.shape[1] or table.dtype.kind not in "iuf" or not table.size:
+        raise UsageError("E518", f"plot_confusion_matrix: counts is {table.dtype}{list(table.shape)}",
+                         remedy="(K, K) counts, as `nn.metrics.confusion_matrix` gives them")  # fmt: skip
+    names = [str(k) for k in range(len(table))] if classes is None else list(map(str, classes))
+    if len(names) != len(table):
+        raise UsageError("E518", f"plot_confusion_matrix: {len(names)} names for {len(table)} classes",
+                         remedy="a name for each class")  # fmt: skip
+    right, total = np.trace(table).item(), table.sum().item()
+    return shares(f"confusion matrix: {right:,} of {total:,} right", table.tolist(), names, "label", "found")
 
 
 class on_outputs(Answers):
@@ -301,9 +331,48 @@ def perplexity(input: Any, target: Any, *, ignore_index: int | None = None) -> A
 WHOLE: Final = frozenset([confusion_matrix, f1_score, perplexity, precision, recall, roc_auc_score])
 
 
+class OfPart:
+    """A metric of one of several results.
+
+    Args:
+        key: the name or position of the result.
+        func: the metric.
+        name: the name of the metric.
+    """
+
+    def __init__(self, key: Any, func: Callable[[Any, Any], Any], name: str) -> None:
+        self.key, self.func, self.__name__ = key, func, f"{key}_{name}"
+
+    def __call__(self, input: Any, target: Any) -> Any:
+        """The metric.
+
+        Raises:
+            UsageError: [E518] there is no such result or target.
+        """
+        return self.func(self._part(input, "results"), self._part(target, "targets"))
+
+    def _part(self, x: Any, what: str) -> Any:
+        found = parts(x)
+        if self.key not in found:
+            given = ", ".join(map(repr, found)) or "one array"
+            raise UsageError("E518", f"metrics: there is no {self.key!r} among the {what}", facts=(f"{what}: {given}",),
+                             remedy="a dict with the names of results")  # fmt: skip
+        return found[self.key]
+
+
+def metrics_of_parts(metrics: Mapping[Any, Any], name: Callable[[Any], str]) -> list[Any]:
+    """The metrics of several results, a dict of metrics or lists of them, as functions of all results."""
+    found = []
+    for key, given in metrics.items():
+        for metric in given if isinstance(given, list | tuple) else [given]:
+            own = OfPart(key, metric.function if isinstance(metric, on_outputs) else metric, name(metric))
+            found.append(on_outputs(own, own.__name__) if isinstance(metric, on_outputs) else own)
+    return found
+
+
 def is_of_all(metric: Any) -> bool:
     """Whether a metric is one of all samples at once, which a mean over batches is not."""
-    while isinstance(metric, functools.partial):
+    while isinstance(metric, functools.partial | OfPart):
         metric = metric.func
     return unguarded(metric) in WHOLE if callable(metric) else False
 

@@ -19,13 +19,15 @@ import pullback as pb
 from pullback.errors import DTypeError, PullbackError, ShapeError, TraceError
 from pullback.ir import nodes as ir
 from pullback.ir.index import DimSymbol, Index
+from pullback.ir.types import DType
+from pullback.nn.inputs import tree_text
 from pullback.source import user_position
 from pullback.tracing import tree
 from pullback.tracing.array import Array, shape_text, type_text
 from pullback.tracing.making import as_array, extent_of
 from pullback.tracing.tracer import current
 
-__all__ = ["Call", "Initializer", "LayerPart", "Replaced", "Scope", "Wanted"]
+__all__ = ["Call", "Initializer", "LayerPart", "Replaced", "Scope", "Wanted", "check_axes", "type_of"]
 
 Initializer = Callable[[np.random.Generator, tuple[int, ...], Any], np.ndarray[Any, Any]]
 Tree = dict[str, Any]
@@ -69,10 +71,12 @@ class Call:
     layer: LayerPart
     given: str
     result: str = ""
+    structure: tree.Structure = tree.LEAF  # of the result
+    arrays: tuple[tuple[DType, tuple[Index, ...]], ...] = ()  # element types and sizes of the result
     parameters: list[Wanted] = field(default_factory=list)
     state: list[Wanted] = field(default_factory=list)
+    carried: list[Wanted] = field(default_factory=list)
     composed: bool = False  # whether it is composed of layers
-    extents: tuple[Index, ...] = ()  # the result's sizes, if it is one array
     statements: tuple[ir.Statement, ...] = ()  # the statements of the layer and its parts
 
     @property
@@ -112,6 +116,7 @@ class Scope:
         calls: list[Call] | None = None,
         dtype: Any = None,
         after: str | None = None,
+        carried: Mapping[str, Any] | None = None,
     ) -> None:
         self.path = path
         self.after = after
@@ -124,6 +129,8 @@ class Scope:
         self._counts: Counter[str] = Counter()
         self._before: str | None = None  # the layer that was called last
         self._next: Tree = dict(self._state)
+        self._carried = carried  # where sequences go on; None if each begins anew
+        self._carried_next: Tree = {}
 
     # The interface for layers ------------------------------------------------------------------------------------
 
@@ -154,6 +161,46 @@ class Scope:
     def update(self, name: str, value: Any) -> None:
         """Set the value of a state after this step; its element type stays."""
         self._next[name] = pb.asarray(value).astype(self._next[name].dtype) if name in self._next else value
+
+    def carried(self, name: str, shape: Any, *, dtype: Any = None) -> Array:
+        """Return the state that a sequence begins with: zeros, or the one that `with_states` was given.
+
+        Args:
+            name: the array's name in this layer.
+            shape: the sizes, as for `parameter`.
+            dtype: the element type of the zeros; by default that of the network.
+        Raises:
+            TraceError: [E160] the given states lack this array. ShapeError: [E161] the array has another shape.
+        """
+        from pullback.nn import init as initializers
+
+        wanted = Wanted(name, _extents(shape), initializers.zeros(), None)
+        if self._calls is not None and self._call is not None:
+            self._call.carried.append(wanted)
+        if self._carried:
+            return self._given("state", wanted, self._carried)
+        zeros: Array = pb.zeros(tuple(wanted.extents), dtype=dtype or self._dtype or np.float32)
+        return zeros
+
+    def carry(self, name: str, value: Any) -> None:
+        """Set what the sequence that follows begins with."""
+        self._carried_next[name] = value
+
+    def carrying(self, states: Mapping[str, Any] | None, run: Callable[[], Any]) -> tuple[Any, Tree]:
+        """Run a part of this layer whose sequences go on from these states.
+
+        Args:
+            states: a tree of arrays as this method returns it; None for zeros.
+            run: a function that calls layers.
+        Returns:
+            The result, and the states after it.
+        """
+        before = self._carried, self._carried_next
+        self._carried, self._carried_next = {} if states is None else states, {}
+        y = run()
+        after = self._carried_next
+        self._carried, self._carried_next = before
+        return y, after
 
     def key(self) -> Array:
         """Return a fresh random key for this step; the layer's state determines the next one."""
@@ -207,9 +254,12 @@ class Scope:
             calls=self._calls,
             dtype=self._dtype,
             after=self._before,
+            carried=self._part("states", own, self._carried) if self._carried else self._carried,
         )
         y = inner.run(part, x)
         self._before = "/".join(inner.path)
+        if inner._carried_next:
+            self._carried_next[own] = inner._carried_next
         if inner._next:
             self._next[own] = inner._next
         return y
@@ -220,17 +270,20 @@ class Scope:
         """Call the layer at this place; record its requests while types are inferred."""
         if self._calls is None:
             with self._here(layer, x):
-                _check_axes(layer, x)
+                check_axes(layer.kind, layer.accepts, x)
                 return layer.forward(self, x)
-        self._call = call = Call(self.path, layer, _type(x))
+        self._call = call = Call(self.path, layer, type_of(x))
         self._calls.append(call)
         written = current().scope.statements
         before = len(written)
         with self._here(layer, x):
-            _check_axes(layer, x)
+            check_axes(layer.kind, layer.accepts, x)
             y = layer.forward(self, x)
-        call.result = _type(y)
-        call.extents = y.extents if isinstance(y, Array) else ()
+        call.result = type_of(y)
+        found, call.structure = tree.flatten(y)
+        call.arrays = tuple((x.settled, tuple(x.extents)) for x in found if isinstance(x, Array))
+        if len(call.arrays) < len(found):
+            call.structure = tree.NONE  # not a tree of arrays
         call.composed = self._calls[-1] is not call
         call.statements = tuple(written[before:])
         return y
@@ -258,6 +311,9 @@ class Scope:
     def _array(self, what: str, wanted: Wanted, given: Mapping[str, Any]) -> Array:
         if self._calls is not None:
             return self._recorded(what, wanted, given)
+        return self._given(what, wanted, given)
+
+    def _given(self, what: str, wanted: Wanted, given: Mapping[str, Any]) -> Array:
         if wanted.name not in given:
             raise TraceError(
                 "E160",
@@ -294,9 +350,9 @@ class Scope:
                 yield
         except PullbackError as error:
             if self.path and not any(fact.startswith("in ") for fact in error.facts):
-                given = f"which was given {_type(x)}" + (f" by {self.after}" if self.after else "")
+                given = f"which was given {type_of(x)}" + (f" by {self.after}" if self.after else "")
                 error.facts = (*error.facts, f"in {'/'.join(self.path)} = {layer}, {given}")
-                if isinstance(error, DTypeError) and _type(x).startswith("u8"):
+                if isinstance(error, DTypeError) and type_of(x).startswith("u8"):
                     error.remedy = "`x / np.float32(255)`; of a data set `dataset.transformed(data.scale())`"
             raise
 
@@ -308,13 +364,24 @@ def _extents(shape: Any) -> tuple[Index, ...]:
     return tuple(extent_of(e, "shape") for e in (shape if isinstance(shape, tuple | list) else (shape,)))
 
 
-def _check_axes(layer: LayerPart, x: Any) -> None:
-    """Raise ShapeError [E162] if an array has too few or too many axes for a layer."""
-    axes = (layer.accepts or "...").split()
+def check_axes(kind: str, accepts: str | None, x: Any) -> None:
+    """Refuse an input with too few or too many axes for a layer.
+
+    Raises:
+        ShapeError: [E162] an array has other axes. TraceError: [E168] the input is a dict.
+    """
+    if accepts and isinstance(x, Mapping):
+        raise TraceError(
+            "E168",
+            f"{kind} takes one array, and was given {type_of(x)}",
+            position=user_position(),
+            remedy="`nn.parallel` applies a layer to each input by name, and `nn.concat` joins them",
+        )
+    axes = (accepts or "...").split()
     named = [a for a in axes if a != "..."]
     if not isinstance(x, Array) or x.ndim == len(named) or (x.ndim > len(named) and "..." in axes):
         return
-    kind = {"N C H W": "images ", "N H W C": "images ", "N L M": "sequences "}.get(" ".join(axes), "")
+    of = {"N C H W": "images ", "N H W C": "images ", "N L M": "sequences "}.get(" ".join(axes), "")
     remedy = f"`nn.reshape({', '.join(axes[1:])})` before it, with the sizes of a sample"
     if "..." in axes:
         remedy = "an array with more axes"
@@ -322,7 +389,7 @@ def _check_axes(layer: LayerPart, x: Any) -> None:
         remedy += "; `x[None]` if x is one sample"
     raise ShapeError(
         "E162",
-        f"{layer.kind} takes {kind}{' '.join(axes)}, and was given {type_text(x)}",
+        f"{kind} takes {of}{' '.join(axes)}, and was given {type_text(x)}",
         position=user_position(),
         remedy=remedy,
     )
@@ -339,6 +406,7 @@ def _replace(one: Index, other: Index) -> None:
         raise Replaced(symbol.name, other)
 
 
-def _type(x: Any) -> str:
-    """The types of the arrays of a tree, as text."""
-    return ", ".join(type_text(leaf) for leaf in tree.flatten(x)[0] if isinstance(leaf, Array))
+def type_of(x: Any) -> str:
+    """The type of an array, or of a tree of arrays, as text."""
+    leaves, structure = tree.flatten(x)
+    return tree_text(structure, (type_text(leaf) if isinstance(leaf, Array) else str(leaf) for leaf in leaves))

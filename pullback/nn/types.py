@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,10 +14,14 @@ from numpy.typing import DTypeLike
 import pullback as pb
 from pullback.calls.specs import spec_like
 from pullback.errors import ShapeError, TraceError
+from pullback.ir.dims import evaluate
+from pullback.ir.types import dtype_of
+from pullback.nn.inputs import Takes, annotation, map_dims, of_type, text_of
 from pullback.nn.scope import Call, LayerPart, Replaced, Scope, Wanted
 from pullback.notebook import Displayed
 from pullback.source import user_position
 from pullback.tables import html_table
+from pullback.tracing import tree
 from pullback.tracing.array import shape_text
 
 __all__ = ["Network", "NetworkType", "find_type", "function_types"]
@@ -31,11 +36,13 @@ class NetworkType(Displayed):
     Attributes:
         takes: the type of the input as text.
         result: the type of the result.
+        inputs: the type of the input as a tree of texts.
         rows: name, layer, result type and parameters of every layer that is not composed of others.
     """
 
     takes: str
     result: str
+    inputs: Takes
     rows: tuple[tuple[str, str, str, str], ...]
     calls: tuple[Call, ...]
     dtype: str
@@ -59,6 +66,31 @@ class NetworkType(Displayed):
                 if path not in seen:
                     seen.add(path)
                     yield path, array
+
+    @property
+    def carried(self) -> Tree:
+        """The states that sequences go on from, a tree of texts (`with_states`)."""
+        out: Tree = {}
+        for call in self.calls:
+            place = out
+            for name in call.path if call.carried else ():
+                place = place.setdefault(name, {})
+            for array in call.carried:
+                sizes = [str(e).replace(" ", "") for e in array.extents]
+                place[array.name] = text_of(sizes, None)
+        return out
+
+    def results(self, **sizes: int) -> Any:
+        """Arrays of zeros like the results for these sizes, without memory of their own; None if one is open."""
+        whole = self.calls[0]
+        try:
+            arrays = [
+                np.broadcast_to(dtype.numpy.type(0), tuple(evaluate(n, sizes) for n in extents))
+                for dtype, extents in whole.arrays
+            ]
+        except KeyError:
+            return None
+        return tree.unflatten(whole.structure, arrays)
 
     def start(self, seed: int) -> tuple[Tree, Tree]:
         """The initial parameters and state (`Layer.init`)."""
@@ -89,8 +121,8 @@ class Network(LayerPart, Protocol):
     """The interface of a network for descriptions, exports and training (`layer.Layer`)."""
 
     @property
-    def takes(self) -> str | None:
-        """The shape of the input; None if any shape is accepted."""
+    def takes(self) -> Takes:
+        """The shape of the input, or of each input; None if any shape is accepted."""
 
     @property
     def integers(self) -> bool:
@@ -103,7 +135,7 @@ class Network(LayerPart, Protocol):
     def typed(self, dtype: DTypeLike = np.float32) -> NetworkType:
         """`type`, for an element type."""
 
-    def on(self, takes: str) -> Network:
+    def on(self, takes: Takes) -> Network:
         """The network for inputs of given sizes."""
 
     def apply(self, parameters: Any, state: Any, x: Any, *, training: bool = False) -> tuple[Any, Any]:
@@ -129,16 +161,19 @@ def find_type(network: Network, dtype: str) -> NetworkType:
             position=user_position(),
             remedy='say it: `net.on("N 784")`',
         )
-    takes = network.takes.split()
+    takes = network.takes
     while True:
         try:
             return _traced(network, takes, dtype)
         except Replaced as found:
-            extent = str(found.extent).replace(" ", "")
-            takes = [extent if t == found.symbol else t for t in takes]
+            takes = map_dims(takes, partial(_replaced, found.symbol, str(found.extent).replace(" ", "")))
 
 
-def _traced(network: Network, takes: Sequence[str], dtype: str) -> NetworkType:
+def _replaced(symbol: str, extent: str, dims: Sequence[str]) -> list[str]:
+    return [extent if d == symbol else d for d in dims]
+
+
+def _traced(network: Network, takes: Takes, dtype: str) -> NetworkType:
     calls: list[Call] = []
 
     def trace(x: Any) -> Any:
@@ -146,22 +181,23 @@ def _traced(network: Network, takes: Sequence[str], dtype: str) -> NetworkType:
         return Scope(calls=calls, dtype=dtype, training=True).run(network, x)  # training mode requests all arrays
 
     trace.__name__ = network.name or network.kind
-    trace.__annotations__ = {"x": Shaped(" ".join(takes), "int64" if network.integers else dtype)}
+    trace.__annotations__ = {"x": annotation(takes, dtype, network.integers)}
     pb.function(trace).check()
     whole = calls[0]
-    rows = [_row(call) for call in calls if call is not whole and (not call.composed or call.parameters)]
-    return NetworkType(whole.given, whole.result, tuple(rows or [_row(whole)]), tuple(calls), dtype)
+    rows = [_row(call, dtype) for call in calls if call is not whole and (not call.composed or call.parameters)]
+    inputs = of_type(takes, network.integers)
+    return NetworkType(whole.given, whole.result, inputs, tuple(rows or [_row(whole, dtype)]), tuple(calls), dtype)
 
 
-def _row(call: Call) -> tuple[str, str, str, str]:
-    dtype = call.result.partition("[")[0]
+def _row(call: Call, network: str) -> tuple[str, str, str, str]:
+    dtype = dtype_of(np.dtype(network))
     own = ", ".join(f"{w.name} {dtype}{shape_text(w.extents)}" for w in call.parameters)
     return call.name, str(call.layer), call.result, own
 
 
 def function_types(network: Network, trees: tuple[Tree, Tree], dtype: DTypeLike) -> dict[str, Any]:
     """The annotations of a function of (parameters, state, x) for a network with arrays of these shapes."""
-    takes = Shaped(network.takes or "", "int64" if network.integers else np.dtype(dtype).name)
+    takes = annotation(network.takes or "", dtype, network.integers)
     return {"parameters": spec_like(trees[0]), "state": spec_like(trees[1]), "x": takes}
 
 

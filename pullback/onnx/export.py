@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ir.dims import determined_dims
-from pullback.nn.export_main import Array, Main, Step
+from pullback.nn.export_main import Array, Field, Main, Step
 from pullback.onnx.graph import names_for
 from pullback.onnx.load import load
 from pullback.runtime.buffer import extents
@@ -55,7 +55,9 @@ def export(source: Any, directory: str | os.PathLike[str], *, batch_size: int | 
     labels = sample.shape[:1] == (1,) and extents(result)[:1] == (1,)
     target = np.zeros((1,), np.int64) if labels else np.zeros(extents(result), result.dtype.numpy)
     classes = prod(extents(result)) if labels else 0
-    main = Main(name, Step(made.source, [result]), None, arrays, len(arrays), sample, target, classes, 1)
+    inputs = [Field("INPUTS", "input", sample)]
+    targets = [Field("TARGETS", "target", target, "targets", classes)]
+    main = Main(name, Step(made.source, [result]), None, arrays, len(arrays), inputs, targets, 1)
     texts: dict[str, str | bytes] = {**made.files, main.weights: main.content}
     if len(given) == len(function.outputs) == 1 and sample.ndim and not given[0].dtype.is_half:
         texts |= {"main.c": main.text, "CMakeLists.txt": main.cmake}

@@ -78,6 +78,15 @@ def ended(x: Any, position: Position | None) -> TraceError:
     )
 
 
+def place() -> tuple[Any, Any, int, bool] | None:
+    """Where an array is made: the active tracer, its scope and the depth in it. False: it is no copy of another."""
+    if not _ACTIVE.stack:
+        return None
+    tracer = _ACTIVE.stack[-1]
+    scope = tracer.scopes[-1]
+    return tracer, scope, len(scope.lifted), False
+
+
 def is_tracing() -> bool:
     """Whether a function is being traced in this thread."""
     return bool(_ACTIVE.stack)

@@ -13,7 +13,7 @@ from pullback.ir.index import ZERO_INDEX, Cond, Index, cond, prove_nonnegative
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.types import DType, promote
 from pullback.source import Position, user_position
-from pullback.tracing.array import Array, Indices, Rule, from_index, shape_text, type_text, weak
+from pullback.tracing.array import Array, Indices, Rule, from_index, shape_text, twin, type_text, weak
 from pullback.tracing.making import as_array, describe, emit, operands_text, scalar, view
 from pullback.tracing.ranges import compare, to_index
 from pullback.tracing.tracer import current
@@ -345,7 +345,7 @@ def convert(value: object, dtype: object) -> Array:
             return scalar(h.element((), target))
         return scalar(expr.cast(h.element(()), target))
     if h.strong is target:
-        return as_array(h) if h.stored is None else view(h.extents, target, h.element)
+        return twin(h) if h.stored is None else view(h.extents, target, h.element)
     rule: Rule = lambda indices: expr.cast(h.element(indices), target)
     return scalar(rule(())) if h.rank == 0 else emit(h.extents, rule, "astype")
 
@@ -353,7 +353,7 @@ def convert(value: object, dtype: object) -> Array:
 def _stored(h: Array, target: DType) -> Array:
     """Round an array to f16 or bf16 as storing it does."""
     if h.storage is target:
-        return as_array(h)
+        return twin(h)
     rule: Rule = lambda indices: expr.rounded(h.element(indices), target)
     made = scalar(rule(())) if h.rank == 0 else emit(h.extents, rule, "astype")
     made.stored = target

@@ -12,6 +12,7 @@ While tracing, an array is given by an expression for its elements. It is one of
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, Self
 
@@ -20,7 +21,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.types import DType
 from pullback.source import Position
-from pullback.tracing.active import current, default_float
+from pullback.tracing.active import current, default_float, place
 from pullback.tracing.devices import CPU, check_device
 from pullback.tracing.methods import Methods
 from pullback.tracing.refusals import Refusals
@@ -82,7 +83,8 @@ class Array(TracedArray):
     or a number: `if`, `and`, `range(n)` and `0 <= i < n` raise a TraceError with a remedy.
     """
 
-    __slots__ = ("_dtype", "_rule", "extents", "index", "literal", "make", "name", "position", "ref", "stored", "weak")
+    __slots__ = ("__weakref__", "_dtype", "_rule", "base", "extents", "home", "index", "literal", "make", "name",
+                 "position", "ref", "stored", "weak")  # fmt: skip
 
     extents: Indices
     ref: ir.Ref | None
@@ -93,6 +95,8 @@ class Array(TracedArray):
     name: str | None
     position: Position | None
     stored: DType | None
+    base: tuple[Array, str, Any] | None  # of a view: the array that it shows, how, and by what
+    home: tuple[Any, Any, int, bool] | None  # where it was made: tracer, scope, depth; and whether it is a copy
     _dtype: DType | None
     _rule: Rule
 
@@ -152,8 +156,44 @@ def type_text(h: TracedArray) -> str:
 def blank() -> Array:
     """Return an array without properties."""
     h = object.__new__(Array)
-    h.ref = h.weak = h.make = h.index = h.literal = h.name = h.position = h.stored = None
+    h.ref = h.weak = h.make = h.index = h.literal = h.name = h.position = h.stored = h.base = h.home = None
     return h
+
+
+def twin(h: Array) -> Array:
+    """Another object for an array: writes to one of both leave the other as it is."""
+    made = blank()
+    for name in Array.__slots__[1:]:
+        if hasattr(h, name):
+            setattr(made, name, getattr(h, name))
+    found = place()
+    if found is not None:
+        made.home = (*found[:3], True)
+        if h.ref is None and h.extents:
+            found[0].closures.append(weakref.ref(made))
+    return made
+
+
+def contiguous(h: Array) -> bool:
+    """Whether the elements lie in memory in row-major order without gaps, as NumPy would have them."""
+    while h.base is not None:
+        h, kind, given = h.base
+        if kind not in ("reshape", "subscript") or (kind == "subscript" and not _leads(given)):
+            return False
+    return True
+
+
+def _leads(key: Any) -> bool:
+    """Whether a key selects one range of elements: integers, then at most one slice without step."""
+    ended = False
+    for k in key if isinstance(key, tuple) else (key,):
+        if k is None or k is Ellipsis or (isinstance(k, slice) and k == slice(None)):
+            ended = ended or k is not None
+        elif ended or (isinstance(k, slice) and k.step not in (None, 1)):
+            return False
+        else:
+            ended = isinstance(k, slice)
+    return True
 
 
 def weak(kind: Weak, make: Callable[[DType], ir.Scalar]) -> Array:

@@ -16,7 +16,7 @@ from pullback.ir import types
 from pullback.ir.index import Index
 from pullback.ir.types import DType
 from pullback.records import dataclass
-from pullback.tracing.array import Array, TracedArray, shape_text
+from pullback.tracing.array import Array, TracedArray, shape_text, twin
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class ComplexArray(TracedArray):
     imag: Array
 
     def __init__(self, real: Array, imag: Array) -> None:
-        self.real, self.imag = real, imag
+        self.real, self.imag = twin(real), twin(imag)  # which writes to other arrays leave as they are
 
     @property
     def extents(self) -> tuple[Index, ...]:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import DimSymbol, Index, Var, as_index
 from pullback.ir.types import DType
 from pullback.source import Position, user_position
+from pullback.tracing.active import place
 from pullback.tracing.array import (
     Array,
     Indices,
@@ -37,15 +39,25 @@ def from_ref(ref: ir.Ref) -> Array:
     h = blank()
     h.extents, h._dtype, h.ref, h.name = ref.shape, ref.dtype, ref, ref.name
     h.stored = ref.storage if ref.storage.is_half else None
+    h.home = place()
     h._rule = lambda indices: current().read(ref, indices)
     return h
 
 
 def view(
-    extents: Sequence[Index], dtype: DType, rule: Rule, position: Position | None = None, name: str | None = None
-) -> Array:
-    """An array given by an expression for its elements. `position` is the source location of its reads."""
+    extents: Sequence[Index], dtype: DType, rule: Rule, position: Position | None = None, name: str | None = None,
+    base: tuple[Array, str, Any] | None = None,
+) -> Array:  # fmt: skip
+    """An array given by an expression for its elements.
+
+    Args:
+        position: the source location of its reads.
+        base: of a view, as NumPy has them: the array that it shows, how, and by what (`arrays.in_place`).
+    """
     h = blank()
+    h.base, h.home = base, place()
+    if h.home is not None:
+        h.home[0].closures.append(weakref.ref(h))
     h.extents, h._dtype, h.name, h.position = tuple(extents), dtype, name, position
     rule = _where_there_are_any(h.extents, rule, dtype)
 

@@ -88,11 +88,8 @@ class Refusals:
         what = "`in` on a traced value is not known when the function is defined"
         raise self._refused(what, "`any_over(n, lambda i: x[i] == value)`")
 
-    def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        raise self._refused(f"{_subscript(self, user_position())} = ...: arrays are immutable", _WRITING, "E147")
-
     def __delitem__(self, key: Any) -> NoReturn:
-        what = f"del {_subscript(self, user_position())}: arrays are immutable"
+        what = f"del {subscript_text(self, user_position())}: the size of an array does not change"
         raise self._refused(what, "`pb.concat([x[:i], x[i + 1:]])` is the array without one element", "E147")
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -166,7 +163,6 @@ class Refusals:
 
 
 
-_WRITING = "`x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed"
 _BUILTINS = {
     "max": "`pb.maximum(a, b)`, `pb.max(x)`",
     "min": "`pb.minimum(a, b)`, `pb.min(x)`",
@@ -214,7 +210,7 @@ def _subscripted(text: str) -> tuple[str, str] | None:
     return None
 
 
-def _subscript(x: Refusals, position: Position | None) -> str:
+def subscript_text(x: Any, position: Position | None) -> str:
     """`x[0]`, as the user wrote it."""
     found = re.match(r"(?:del )?([\w.]+\[[^=]*\])", source_text(position))
     return found.group(1) if found else f"{x.name or 'x'}[...]"

@@ -67,6 +67,7 @@ class Tracer:
         self.ruled: list[Any] = [] if parent is None else parent.ruled  # calls whose rules are being traced
         self.sizes: dict[str, None] = {}
         self.deferred: list[Deferred] = []
+        self.closures: list[Any] = []  # the arrays without a statement, as weak references
         self.place = ""  # the prefix of the names of new arrays
         self._owner: dict[ir.Ref, Scope] = {}
         self._views: dict[ir.Ref, tuple[ir.Ref, tuple[Var, ...]]] = {}

@@ -511,21 +511,6 @@ UnknownNameError [E146] a traced array has no attribute 'view'
 ''',
     ),
     (
-        "a method of JAX",
-        '''
-@pb.function
-def f(x: Float64[Array, "N"]):
-    return x.at[0].set(1.0)
-''',
-        '''\
-TraceError [E147] `.at[...]` writes in JAX; here `x.at(i, fill=0)` reads; arrays are immutable
-  --> user.py:3:12
-   |     return x.at[0].set(1.0)
-   |            ^^^^^^^
-  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See `pullback explain-error E147`
-''',
-    ),
-    (
         "a typing error of a method",
         '''
 @pb.function

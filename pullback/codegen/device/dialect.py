@@ -33,6 +33,7 @@ class DeviceWords:
         shared: the prefix of a shared array's declaration.   local: the same for an array in registers.
         requested: the declaration of shared memory that a launch requests; {0} is its bytes. Empty if all is declared.
         tensor: whether the language has the helper functions of `tensor`.
+        branches: whether barriers may be in branches. OpenCL allows them, but PoCL runs some of their sides untaken.
         unroll: the line before an unrolled loop.
         wide: the statement that copies {0} neighboring elements at once, from {2} to {1}, which are aligned; empty if
             compilers find such copies.
@@ -66,6 +67,7 @@ class DeviceWords:
     resident: str = ""
     requested: str = ""
     tensor: bool = False
+    branches: bool = False
     wide: str = ""
     local: str = ""
     boolean: str = "bool"
@@ -149,6 +151,7 @@ typedef unsigned long long uint64_t;
     reserved=frozenset(_CUDA.split()),
     requested="PB_REQUESTED(requested, {0});",
     tensor=True,
+    branches=True,
     definitions={
         **TENSOR,
         "pb_wide": """\

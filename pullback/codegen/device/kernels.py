@@ -32,11 +32,13 @@ from pullback.loops.program.nodes import (
     Break,
     Call,
     Check,
+    Comment,
     Copy,
     Fill,
     For,
     If,
     Kernel,
+    Let,
     LetIndex,
     Loop,
     Multiply,
@@ -243,6 +245,7 @@ class KernelWriter(Writer):
     leave: str | None = None  # the label of the end of the present thread loop, where a thread leaves it
     leaves: bool = False
     left: Touched = field(default_factory=lambda: Touched())  # the same, where a `Break` leaves the innermost loop
+    taken: str = ""  # the condition of the branch around the present statements, where barriers stay out of branches
 
     def printed(self) -> Expressions:
         """The expression printer."""
@@ -279,7 +282,10 @@ class KernelWriter(Writer):
                 case _:
                     self._meet_before(self._touched(s))
                     self.since |= self._touched(s)
-                    self.statement(s)
+                    if self.taken and not isinstance(s, LetIndex | Let | Comment):
+                        self.block(f"if ({self.taken})", (s,))
+                    else:
+                        self.statement(s)
                     if any(isinstance(x, Break) for x in nodes.walk((s,))):
                         self.left |= self.since
 
@@ -294,6 +300,8 @@ class KernelWriter(Writer):
         while True:
             self.since, self.left = known, Touched()
             self.line(f"{head} {{")
+            if self.taken and isinstance(s, Loop):
+                self.line(f"    if (!{self.taken}) break;")
             self._inside(s.body)
             self.line("}")
             again = self.since.after(s) if isinstance(s, For) else self.since
@@ -310,6 +318,9 @@ class KernelWriter(Writer):
         test = self._touched(replace(s, then=(), otherwise=()))
         self._meet_before(test)
         before = self.since = self.since | test
+        if not self.words.branches and (self.taken or meets((*s.then, *s.otherwise))):
+            self._apart(s)
+            return
         self.line(f"if ({self.expressions.value(s.test)}) {{")
         self._inside(s.then)
         then, self.since = self.since, before
@@ -318,6 +329,17 @@ class KernelWriter(Writer):
             self._inside(s.otherwise)
         self.line("}")
         self.since |= then
+
+    def _apart(self, s: If) -> None:
+        """Add a branch without braces: each thread loop tests the condition, and all threads reach all barriers."""
+        outer, test = self.taken, self.expressions.value(s.test)
+        sides = [("taken", test, s.then), ("other", f"!({test})", s.otherwise)]
+        found = [(self.names((s, word), word), value, body) for word, value, body in sides if body]
+        for name, value, _ in found:
+            self.line(f"const bool {name} = {f'{outer} && ({value})' if outer else value};")
+        for self.taken, _, body in found:
+            self._together(body)
+        self.taken = outer
 
     def _touched(self, s: Stmt) -> Touched:
         return Touched.by(s, self.threads)
@@ -345,8 +367,9 @@ class KernelWriter(Writer):
         if self.read is not None and uses_elements(s, self.read):
             self.line(f"if ({self.words.failed}) goto {self.leave};")
             self.leaves = True
-        if s.upper.constant != self.threads:
-            self.block(f"if ({v} < {e.bound(s.upper)})", s.body)
+        tests = [self.taken] * bool(self.taken) + [f"{v} < {e.bound(s.upper)}"] * (s.upper.constant != self.threads)
+        if tests:
+            self.block(f"if ({' && '.join(tests)})", s.body)
         else:
             self.body(s.body)
         e.thread = None
@@ -371,7 +394,9 @@ class KernelWriter(Writer):
             case LetIndex():
                 direct = isinstance(s.value, Index | Extreme)
                 self.divisors[s.var] = divisor(s.value, self.divisors) if isinstance(s.value, Index) else 1
-                self._number(s.var, e.bound(s.value) if direct else f"({self.index}){e.value(s.value, 14)}")  # type: ignore[arg-type]
+                value = e.bound(s.value) if direct else f"({self.index}){e.value(s.value, 14)}"  # type: ignore[arg-type]
+                is_read = self.taken and e.thread is None and not isinstance(s.value, Index)  # type: ignore[attr-defined]
+                self._number(s.var, f"{self.taken} ? {value} : 0" if is_read else value)
             case Fill():
                 to, at = e.place(s.buffer, s.offset)
                 self._each(s, s.count, lambda k: f"{to}[{e.index(at)} + {k}] = 0;")
@@ -466,7 +491,12 @@ def known_trips(s: For) -> int:
 
 def is_meeting(group: For) -> bool:
     """Whether a group has more than one thread loop, or one in a loop."""
-    return sum(isinstance(s, For | Loop) and has_threads((s,)) for s in nodes.walk(group.body)) > 1
+    return meets(group.body)
+
+
+def meets(body: tuple[Stmt, ...]) -> bool:
+    """Whether statements have more than one thread loop, or one in a loop."""
+    return sum(isinstance(s, For | Loop) and has_threads((s,)) for s in nodes.walk(body)) > 1
 
 
 def has_threads(body: tuple[Stmt, ...]) -> bool:

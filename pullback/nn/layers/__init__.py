@@ -14,7 +14,7 @@ from pullback.nn.layers.normalization import (
     rms_norm,
 )
 from pullback.nn.layers.pooling import avg_pool, global_avg_pool, global_max_pool, max_pool
-from pullback.nn.layers.recurrent import bidirectional, gru, lstm
+from pullback.nn.layers.recurrent import bidirectional, gru, lstm, with_states
 from pullback.nn.layers.shapes import concat, flatten, permute, reshape
 
 __all__ = [
@@ -44,4 +44,5 @@ __all__ = [
     "rms_norm",
     "rotary_embedding",
     "transformer_block",
+    "with_states",
 ]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import pullback as pb
 from pullback import Array
-from pullback.errors import ShapeError, counted
+from pullback.errors import DTypeError, ShapeError, TraceError, counted
 from pullback.ir.index import DimSymbol, as_index
+from pullback.ir.types import bool_
 from pullback.nn import init
 from pullback.nn.activations import gelu
 from pullback.nn.layer import layer, residual, sequential
@@ -17,9 +19,9 @@ from pullback.nn.layers.checks import check_count, check_one_of, check_setting
 from pullback.nn.layers.dense import dense
 from pullback.nn.layers.dropout import dropout as dropout_layer
 from pullback.nn.layers.normalization import layer_norm
-from pullback.nn.scope import Scope
+from pullback.nn.scope import Scope, check_axes, type_of
 from pullback.source import user_position
-from pullback.tracing.making import extent_of
+from pullback.tracing.making import as_array, extent_of
 
 __all__ = ["attention", "positional_encoding", "rotary_embedding", "transformer_block"]
 
@@ -32,7 +34,7 @@ def _takes(kind: str, num_heads: int, *, num_kv_heads: int | None = None, **_: A
     return "N L M"
 
 
-@layer(partial(_takes, "attention"), accepts="=")
+@layer(partial(_takes, "attention"))
 def attention(
     scope: Scope,
     x: Any,
@@ -43,28 +45,33 @@ def attention(
     rotary: bool = False,
     dropout: float = 0.0,
 ) -> Array:
-    """Let every step attend to every other step (Vaswani et al. 2017): in each head, softmax(q kᵀ / √D) v.
+    """Let every step attend to the steps of its own or another sequence (Vaswani et al. 2017).
 
-        q = query x, k = key x, v = value x       D = M / num_heads features for each head
+    In each head it is softmax(q kᵀ / √D) v.
+
+        q = query x, k = key z, v = value z       D = M / num_heads features for each head; z is x, or another sequence
         y = out (heads side by side)
 
     Args:
         scope: provides w and b of four dense layers: query, key, value and out. The first three,
             stacked, are in_proj_weight and in_proj_bias of PyTorch's MultiheadAttention.
-        x: (N, L, M).
+        x: (N, L, M), or a dict: "query" is x, "key" (N, K, F) the other sequence, and "mask" bools that are true where
+            a step may be attended to, (N, K) as for padding, or (N, L, K). Without "key", K is L and F is M.
         num_heads: the number of heads; it divides M.
-        is_causal: whether a step attends only to itself and earlier steps.
+        is_causal: whether step i attends only to the steps up to i.
         num_kv_heads: the number of heads of keys and values (Ainslie et al. 2023); by default `num_heads`. Each serves
             num_heads / num_kv_heads adjacent query heads.
         rotary: whether to rotate queries and keys by their positions (`rotary_embedding`).
         dropout: the dropout rate of the attention weights.
     Returns:
-        (N, L, M).
+        (N, L, M). The heads of a step that may attend to nothing are 0.
     Raises:
-        TraceError: [E163] a number of heads is below 1, or `num_kv_heads` does not divide `num_heads`.
-        ShapeError: [E162] `num_heads` does not divide M.
+        TraceError: [E163] a number of heads is below 1, or `num_kv_heads` does not divide `num_heads`. [E168] The dict
+            has other names.
+        ShapeError: [E162] `num_heads` does not divide M, or the sizes of the sequences and the mask differ.
+        DTypeError: [E122] the mask is not of bools.
     Cost:
-        N L M (2 M + 2 num_kv_heads D) multiply-adds for the products with parameters, 2 N L² M for those between steps.
+        N L M (2 M + 2 num_kv_heads D) multiply-adds for the products with parameters, 2 N L K M between steps.
 
     >>> from pullback import nn
     >>> nn.attention(4, is_causal=True, num_kv_heads=2).on("N L 32").type
@@ -75,46 +82,80 @@ def attention(
       out    dense(32)  f32[N, L, 32]  w f32[32, 32], b f32[32]
     """
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+    x, other, mask = _sequences(scope, x)
     n, steps, width = x.shape
     share = _features_of_a_head(scope, width, num_heads, rotary)
     queries, keys, values = (
-        pb.reshape(scope.call(dense(count * share), x, name), (n, steps, count, share))
-        for name, count in (("query", num_heads), ("key", num_kv_heads), ("value", num_kv_heads))
+        pb.reshape(scope.call(dense(count * share), z, name), (*z.shape[:2], count, share))
+        for name, z, count in (("query", x, num_heads), ("key", other, num_kv_heads), ("value", other, num_kv_heads))
     )
     if rotary:
         queries, keys = rotary_embedding(queries), rotary_embedding(keys)
-    y = _mean_of_values(scope, queries, keys, values, is_causal, dropout)
+    y = _mean_of_values(scope, queries, keys, values, is_causal, mask, dropout)
     joined: Array = scope.call(dense(width), pb.reshape(y, (n, steps, width)), "out")
     return joined
 
 
-def _mean_of_values(scope: Scope, queries: Array, keys: Array, values: Array, is_causal: bool, dropout: float) -> Array:
+def _sequences(scope: Scope, given: Any) -> tuple[Array, Array, Array | None]:
+    """The sequence that attends, the one that is attended to, and the mask."""
+    if not isinstance(given, Mapping):
+        check_axes("attention", "N L M", given)
+        return given, given, None
+    if "query" not in given or not set(given) <= {"query", "key", "mask"}:
+        raise TraceError("E168", f"attention takes one array, or a dict of 'query', 'key' and 'mask', and was given "
+                         f"{type_of(dict(given))}", position=user_position(),
+                         remedy='`{"query": x, "key": other, "mask": is_there}`')  # fmt: skip
+    x = as_array(given["query"])
+    other = as_array(given["key"]) if "key" in given else x
+    for name, z in (("query", x), ("key", other)):
+        check_axes(f"attention: {name}", "N L M", z)
+    scope.unify(x.shape[0], other.shape[0], "the query and the key differ in how many sequences they have")
+    if given.get("mask") is None:
+        return x, other, None
+    mask = as_array(given["mask"])
+    if mask.settled is not bool_:
+        raise DTypeError("E122", f"attention: the mask is {mask.type_text}, and bools are taken",
+                         position=user_position(), remedy="`lengths[:, None] > np.arange(K)`")  # fmt: skip
+    wanted = (x.shape[0], other.shape[1]) if mask.ndim == 2 else (*x.shape[:2], other.shape[1])
+    scope.unify(mask.shape, wanted, "the mask has other sizes than the sequences")
+    return x, other, mask
+
+
+def _mean_of_values(
+    scope: Scope, queries: Array, keys: Array, values: Array, is_causal: bool, mask: Array | None, dropout: float
+) -> Array:
     """Softmax(q kᵀ / √D) v for queries (N, L, H, D), and keys and values of H heads or fewer.
 
     The exponentials are multiplied by the values first. The result is then divided by the sum of the exponentials.
     """
     n, steps, heads, share = queries.shape
-    each = heads // keys.shape[2]
+    others, each = keys.shape[1], heads // keys.shape[2]
 
-    def seen(i: Any, j: Any, x: Any, otherwise: Any) -> Any:
+    def seen(n: Any, i: Any, j: Any, x: Any, otherwise: Any) -> Any:
+        if mask is not None:
+            x = pb.where(mask[n, j] if mask.ndim == 2 else mask[n, i, j], x, otherwise)
         return pb.where(j <= i, x, otherwise) if is_causal else x
 
     def score(n: Any, h: Any, i: Any, j: Any) -> Any:
         return pb.sum_over(share, lambda m: queries[n, i, h, m] * keys[n, j, h // each, m]) / share**0.5
 
     def largest(n: Any, h: Any, i: Any) -> Any:
-        return pb.max_over(steps, lambda j: seen(i, j, scores[n, h, i, j], -pb.inf))
+        return pb.max_over(others, lambda j: seen(n, i, j, scores[n, h, i, j], -pb.inf))
 
     def weight(n: Any, h: Any, i: Any, j: Any) -> Any:
-        return seen(i, j, pb.exp(scores[n, h, i, j] - top[n, h, i]), 0)
+        return seen(n, i, j, pb.exp(scores[n, h, i, j] - top[n, h, i]), 0)
 
     def mean(n: Any, i: Any, h: Any, m: Any) -> Any:
-        return pb.sum_over(steps, lambda j: weights[n, h, i, j] * values[n, j, h // each, m]) / total[n, h, i]
+        return pb.sum_over(others, lambda j: weights[n, h, i, j] * values[n, j, h // each, m]) / total[n, h, i]
 
-    scores = pb.build((n, heads, steps, steps), score)
+    scores = pb.build((n, heads, steps, others), score)
     top = pb.stop_gradient(pb.build((n, heads, steps), largest))  # any shift gives the same result
-    weights = pb.build((n, heads, steps, steps), weight)
+    if mask is not None:  # a step that sees nothing
+        top = pb.where(top == -pb.inf, 0, top)
+    weights = pb.build((n, heads, steps, others), weight)
     total = pb.sum(weights, axis=-1)
+    if mask is not None:
+        total = pb.where(total == 0, 1, total)
     if dropout:
         weights = scope.call(dropout_layer(dropout), weights)
     y: Array = pb.build((n, steps, heads, share), mean)

@@ -15,12 +15,14 @@ from typing import Any
 
 import pullback as pb
 from pullback import Array
+from pullback.errors import TraceError
 from pullback.nn import init
-from pullback.nn.layer import Layer, as_layer, layer
+from pullback.nn.layer import Layer, as_layer, layer, sequential
 from pullback.nn.layers.checks import check_count, check_setting
-from pullback.nn.scope import Scope
+from pullback.nn.scope import Scope, type_of
+from pullback.source import user_position
 
-__all__ = ["bidirectional", "gru", "lstm"]
+__all__ = ["bidirectional", "gru", "lstm", "with_states"]
 
 State = Mapping[str, Array]
 Step = Callable[[State, Array, Array], State]
@@ -183,19 +185,65 @@ def _read(
     w, u = (scope.parameter(name, (gates * hidden_size, m), scheme) for name, m in (("w", inputs), ("u", hidden_size)))
     b, c = (scope.parameter(name, (gates * hidden_size,), scheme) for name in "bc")
     products = x @ w.T + b
-    zeros = pb.zeros((n, hidden_size), dtype=x.dtype)
-    state = dict.fromkeys(names, zeros) if given_state is None else {name: given_state[name] for name in names}
+    state: State = {
+        name: scope.carried(name, (n, hidden_size), dtype=x.dtype) if given_state is None else given_state[name]
+        for name in names
+    }
 
     def at(state: State, t: Any) -> tuple[State, Array]:
         after = step(state, products[:, steps - 1 - t if reverse else t], state["h"] @ u.T + c)
         return after, after["h"]
 
     if not return_sequences:
-        state = pb.fold(steps, state, lambda state, t: at(state, t)[0])
+        state = _kept(scope, pb.fold(steps, state, lambda state, t: at(state, t)[0]))
         return _like(given, state["h"], state)
     state, rows = pb.scan(steps, state, at)
+    state = _kept(scope, state)
     y = pb.permute_dims(rows, (1, 0, 2))
     return _like(given, _flipped(y) if reverse else y, state)
+
+
+def _kept(scope: Scope, state: State) -> State:
+    """The state after the last step, which `with_states` gives the sequence that follows."""
+    for name, value in state.items():
+        scope.carry(name, value)
+    return state
+
+
+def with_states(*layers: Any) -> Layer:
+    """A network whose recurrent states are an input and a result: it takes and gives a pair.
+
+    So a sequence may come in parts, and one network may go on from the states of another.
+
+    Args:
+        layers: as for `sequential`; recurrent layers among them, at any depth, and layers that use `Scope.carried`.
+    Returns:
+        A layer of a pair (x, states) that gives the pair (y, states after the last step). States are dicts with the
+        names of the layers, as parameters are; None begins with zeros. Parameters are those of the layers without it.
+
+    >>> from pullback import nn
+    >>> net = nn.sequential(nn.embedding(50, 8), nn.gru(4), nn.dense(50))
+    >>> step = nn.with_states(net)
+    >>> step.type.takes
+    '(i64[N, L], {gru1: {h: f32[N, 4]}})'
+    >>> parameters, _ = net.init(seed=0)
+    >>> words = np.array([[3, 1, 4, 1, 5]])
+    >>> _, states = step(parameters, (words[:, :3], None))
+    >>> y, _ = step(parameters, (words[:, 3:], states))
+    >>> bool(np.allclose(y, net(parameters, words)[:, 3:], atol=1e-6))
+    True
+    """
+    body = as_layer(layers[0]) if len(layers) == 1 else sequential(*layers)
+
+    def forward(scope: Scope, given: Any) -> Any:
+        if not (isinstance(given, tuple) and len(given) == 2):
+            raise TraceError("E168", f"with_states takes a pair (x, states), and was given {type_of(given)}",
+                             position=user_position(), remedy="`(x, None)` begins with zeros")  # fmt: skip
+        x, states = given
+        return scope.carrying(states, lambda: body.forward(scope, x))
+
+    takes = None if body.takes is None else (body.type.inputs, body.type.carried)
+    return Layer("with_states", forward, takes, text=f"with_states({body!r})", name=body.name, parts=(body,))
 
 
 def _stacked(

@@ -56,12 +56,15 @@ def permute(scope: Scope, x: Any, *axes: int) -> Array:
 
 @layer()
 def concat(scope: Scope, x: Any, axis: int = 1) -> Array:
-    """Join a tuple of arrays, such as a layer's results, along an axis.
+    """Join a tuple or dict of arrays, such as a layer's results, along an axis.
+
+    A dict is in the order of its names.
 
     >>> from pullback import nn
     >>> both = nn.sequential(lambda x: (x, -x), nn.concat())
     >>> both.on("N 2").type.result
     'f32[N, 4]'
     """
-    y: Array = pb.concat(list(x), axis=axis)
+    arrays = [x[name] for name in sorted(x)] if isinstance(x, dict) else list(x)
+    y: Array = pb.concat(arrays, axis=axis)
     return y

@@ -48,7 +48,7 @@ def googlenet(
 
     >>> from pullback import nn
     >>> nn.models.googlenet(10).on("N 3 224 224").type.result
-    'f32[N, 10], f32[N, 10], f32[N, 10]'
+    '(f32[N, 10], f32[N, 10], f32[N, 10])'
     """
     c, pool, normed = scaled(width_mult), max_pool(3, 2, ceil_mode=True), local_response_norm(5)
     x = scope.call(sequential(conv(c(64), 7, stride=2, padding=3), relu, pool, normed), x, "stem1")

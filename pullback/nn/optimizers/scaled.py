@@ -26,6 +26,10 @@ class Scaled:
         """The state of the optimizer, and the factor 1."""
         return {"optimizer": self.optimizer.init(parameters), "scale": np.ones(())}
 
+    def averaged(self, state: Any, parameters: Any) -> Any:
+        """The parameters, with those that `ema` tracks replaced by their moving averages."""
+        return self.optimizer.averaged(state["optimizer"], parameters)
+
     def update(self, gradients: Any, state: Any, parameters: Any, step: Any) -> tuple[Any, Any]:
         """The scaled updates, and the next state."""
         updates, after = self.optimizer.update(gradients, state["optimizer"], parameters, step)

@@ -17,7 +17,7 @@ import numpy as np
 
 import pullback as pb
 from pullback.arrays.elementwise import convert
-from pullback.nn.settings import Settings, check_number, check_whole, refused
+from pullback.nn.settings import Settings, check_fraction, check_number, check_whole, refused
 from pullback.notebook import Displayed
 from pullback.pictures import Picture
 from pullback.plots import curves
@@ -27,10 +27,12 @@ __all__ = [
     "Schedule",
     "constant_schedule",
     "cosine_decay_schedule",
+    "cosine_restarts_schedule",
     "exponential_decay",
     "inverse_sqrt_schedule",
     "inverse_time_decay",
     "linear_schedule",
+    "one_cycle_schedule",
     "piecewise_constant_schedule",
     "polynomial_schedule",
     "step_decay",
@@ -215,6 +217,88 @@ class cosine_decay_schedule(_Falling):
     def left(self, share: Any, xp: Any) -> Any:
         """(1 + cos π s) / 2."""
         return 0.5 + 0.5 * xp.cos(math.pi * share)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class cosine_restarts_schedule(Schedule):
+    """Cosine decay in cycles with warm restarts (Loshchilov and Hutter, SGDR, 2017).
+
+    Cycle k has `cycle_steps` · `cycle_mult`^k steps. In each, s rises from 0 to 1:
+    `end_learning_rate` + (`learning_rate` - `end_learning_rate`) (1 + cos π s) / 2.
+
+    >>> from pullback import nn
+    >>> schedule = nn.cosine_restarts_schedule(0.1, cycle_steps=10, cycle_mult=2)
+    >>> [round(schedule(t), 4) for t in (0, 5, 10, 20, 30)]
+    [0.1, 0.05, 0.1, 0.05, 0.1]
+    """
+
+    learning_rate: float
+    cycle_steps: int
+    cycle_mult: int = 1
+    end_learning_rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number(self, "learning_rate", self.learning_rate)
+        check_number(self, "end_learning_rate", self.end_learning_rate)
+        check_whole(self, "cycle_steps", self.cycle_steps)
+        check_whole(self, "cycle_mult", self.cycle_mult)
+
+    def at(self, t: Any, xp: Any) -> Any:
+        """Return the rate of the cycle that step t is in."""
+        first, mult = self.cycle_steps, self.cycle_mult
+        if mult == 1:
+            share = t / first - xp.floor(t / first)
+        else:
+            length = first * xp.floor(xp.exp(math.log(mult) * self._cycle(t, xp)) + 0.5)  # mult^k is a whole number
+            share = (t - (length - first) / (mult - 1)) / length
+        high, low = self.learning_rate, self.end_learning_rate
+        return low + (high - low) * (0.5 + 0.5 * xp.cos(math.pi * share))
+
+    def _cycle(self, t: Any, xp: Any) -> Any:
+        """The number k of the cycle: mult^k ≤ t (mult - 1) / first + 1 < mult^(k + 1).
+
+        Half a step is added to the logarithm's argument, as logarithms of powers are rounded.
+        """
+        passed = (t + 0.5) * (self.cycle_mult - 1) / self.cycle_steps + 1
+        return xp.floor(xp.log(passed) / math.log(self.cycle_mult))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class one_cycle_schedule(Schedule):
+    """A rise to `learning_rate`, then a descent to almost nothing, both as cosines (Smith and Topin 2018).
+
+    The rate begins at `learning_rate` / `div_factor`, has risen after the share `pct_start` of the steps, and is
+    `learning_rate` / (`div_factor` `final_div_factor`) from the last step on, as in PyTorch's OneCycleLR.
+
+    >>> from pullback import nn
+    >>> schedule = nn.one_cycle_schedule(0.1, total_steps=101, pct_start=0.5, div_factor=10)
+    >>> [round(schedule(t), 4) for t in (0, 25, 49.5, 75, 100)]
+    [0.01, 0.0557, 0.1, 0.0493, 0.0]
+    """
+
+    learning_rate: float
+    total_steps: int
+    pct_start: float = 0.3
+    div_factor: float = 25.0
+    final_div_factor: float = 1e4
+
+    def __post_init__(self) -> None:
+        check_number(self, "learning_rate", self.learning_rate)
+        check_whole(self, "total_steps", self.total_steps, 2)
+        check_fraction(self, "pct_start", self.pct_start)
+        for name in ("div_factor", "final_div_factor"):
+            check_number(self, name, getattr(self, name), 1.0)
+
+    def at(self, t: Any, xp: Any) -> Any:
+        """Return the rate of the rise, or else of the descent."""
+        top, last = self.pct_start * self.total_steps - 1, self.total_steps - 1
+        high, first = self.learning_rate, self.learning_rate / self.div_factor
+
+        def between(start: float, end: float, share: Any) -> Any:
+            return end + (start - end) * (0.5 + 0.5 * xp.cos(math.pi * xp.minimum(share, 1.0)))
+
+        falling = between(high, first / self.final_div_factor, xp.maximum(t - top, 0.0) / (last - top))
+        return xp.where(t <= top, between(first, high, t / top), falling) if top > 0 else falling
 
 
 @dataclass(frozen=True, repr=False, eq=False)

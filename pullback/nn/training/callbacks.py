@@ -51,11 +51,17 @@ class TrainingState(Answers):
     loss: float
     history: History
     carry: Callable[[], Carry] = field(repr=False)
+    measured: Callable[[Carry], Carry] = field(repr=False, default=lambda carry: carry)
 
     @property
     def parameters(self) -> Any:
         """The current parameters."""
         return tree.map_leaves(_read_only, self.carry().parameters)
+
+    @property
+    def averaged_parameters(self) -> Any:
+        """The moving averages of the parameters with `average=`, otherwise the current parameters."""
+        return tree.map_leaves(_read_only, self.measured(self.carry()).parameters)
 
     @property
     def state(self) -> Any:

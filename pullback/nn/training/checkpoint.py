@@ -120,7 +120,7 @@ class Best:
         """Keep the current parameters if the last epoch is the best."""
         value = self.rule.values(history)[-1]
         if value < self.value:
-            carry = updates.carry
+            carry = updates.measured(updates.carry)
             self.value, self.epoch = value, int(history.rows[-1]["epoch"])
             self.kept = tree.map_leaves(np.copy, (carry.parameters, carry.state))
 

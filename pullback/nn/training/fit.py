@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from pullback.data import Splits, batches_of
 from pullback.data.loader import first_batch
 from pullback.errors import UsageError
 from pullback.ir.settings import MemoryMode
-from pullback.nn.optimizers import check_descends
+from pullback.nn.optimizers import Optimizer, check_descends, ema
 from pullback.nn.optimizers.scaled import Scaled
 from pullback.nn.settings import check_seed
 from pullback.nn.training.callbacks import check_callbacks
@@ -46,12 +46,13 @@ def fit(
     state: Any = None,
     validation_data: Any = None,
     validation_batch_size: int | None = None,
-    metrics: Sequence[Callable[..., Any]] = (),
+    metrics: Sequence[Callable[..., Any]] | Mapping[str, Any] = (),
     save: str | Checkpoints | None = None,
     resume: Resume = None,
     progress: bool | Callable[[Progress], None] = True,
     early_stopping: EarlyStopping | int | None = None,
     callbacks: Sequence[Any] = (),
+    average: Any = None,
     shuffle: bool = True,
     drop_last: bool = True,
     memory: MemoryMode = "fastest",
@@ -66,7 +67,9 @@ def fit(
     Args:
         model: a Layer; or, with `loss` left out, a traced function (parameters, state, batch) that gives the loss, or
             the loss and the next state.
-        loss: a function of a Layer's result and the target that returns one number, the mean over the batch.
+        loss: a function of a Layer's result and the target that returns one number, the mean over the batch. Of several
+            results, a dict (or tuple) of such functions, whose values are added: each is a column `NAME_loss` of the
+            history. None leaves a result out.
         data: a Dataset, a pair of them from `data.load` (the second is for validation), a tuple or dict of arrays with
             a common first size, or an iterable of batches.
         optimizer: an optimizer such as `nn.adam(1e-3)`, with `init` and `update`.
@@ -81,7 +84,7 @@ def fit(
         metrics: traced functions that are measured on the validation data. Their arguments are a Layer's result and the
             target, or (parameters, state, batch) for a loss function. Each returns one number, a mean over the batch.
             Metrics of all samples at once, such as `nn.metrics.f1_score`, and functions in `nn.metrics.on_outputs` are
-            measured on all outputs.
+            measured on all outputs. Of several results, a dict of metrics or lists of them.
         save: a folder for checkpoints and the history, or `Checkpoints` with the frequency. If it holds checkpoints of
             this run, training continues from the last one. One run at a time may use it.
         resume: True requires a checkpoint, and False refuses one. "newest intact" skips damaged checkpoints and renames
@@ -92,6 +95,8 @@ def fit(
         callbacks: functions of a `TrainingState`, called after every epoch, or objects with methods `on_epoch_end` or
             `on_batch_end`. With `on_batch_end`, each update is a call of its own. If a callback returns True, training
             ends. If it raises, the training so far is saved first. `ReduceLROnPlateau` stands here, too.
+        average: the decay of moving averages of the parameters, such as 0.999, or a schedule (`nn.ema`). Validation and
+            the best epoch are then of the averages, which are `run.averaged_parameters`; states stay those of training.
         shuffle: whether to shuffle the samples in every epoch; the seed determines the order.
         drop_last: whether to drop the last, smaller batch of an epoch. Keeping it requires a second compiled program.
         memory, memory_limit, threads, debug: as in `pb.function`.
@@ -131,9 +136,10 @@ def fit(
     source = batches_of(data, batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last)
     first = first_batch(source)
     task = task_of(model, loss, first, metrics, parameters, state, seed)
-    if task.labels is not None:
-        task.labels.check_source(source, data, "data")
+    task.check_source(source, data, "data")
     check_descends("fit", optimizer)
+    if average is not None:
+        optimizer = _averaging(optimizer, average)
     plateaus = [c for c in callbacks if isinstance(c, ReduceLROnPlateau)]
     optimizer = Scaled(optimizer) if plateaus else optimizer
     options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "threads": threads, "device": device}
@@ -146,6 +152,7 @@ def fit(
         if workers is None
         else SharedUpdates(task.loss, optimizer, start, workers, **options)
     )
+    updates.averages = average is not None
     training = Training(source, updates, epochs, steps, debug)
     if validation_data is not None:
         training.validation = validation_of(
@@ -161,7 +168,8 @@ def fit(
         if save is not None or early_stopping is not None:
             training.best = Best(early_stopping or EarlyStopping(1))
         if save is not None:
-            order = {"seed": seed, "shuffle": shuffle, "drop_last": drop_last}
+            order: dict[str, Any] = {"seed": seed, "shuffle": shuffle, "drop_last": drop_last}
+            order |= {"average": str(average)} if average is not None else {}
             alike = shared(task, training.source, optimizer, start, first, **order)
             training.folder = Folder(save if isinstance(save, Checkpoints) else Checkpoints(str(save)), alike)
             training.resume(resume)
@@ -174,7 +182,7 @@ def fit(
 
 def evaluate(
     model: Any, loss: Any, data: Any = None, *, parameters: Any, state: Any = None,
-    metrics: Sequence[Callable[..., Any]] = (), batch_size: int | None = None, **options: Any,
+    metrics: Sequence[Callable[..., Any]] | Mapping[str, Any] = (), batch_size: int | None = None, **options: Any,
 ) -> dict[str, float]:  # fmt: skip
     """Evaluate a network on data in inference mode: return the means of the loss and all metrics.
 
@@ -205,6 +213,18 @@ def evaluate(
     carry = Carry(task.parameters, task.state, None)
     validation = validation_of(task, data, "data", ("loss", *task.metrics), carry, batch_size, **options)
     return validation.measured(carry, 0)
+
+
+def _averaging(optimizer: Any, decay: Any) -> Optimizer:
+    """The optimizer, with moving averages of the parameters.
+
+    Raises:
+        UsageError: [E518] the optimizer is not one of `pullback.nn`.
+    """
+    if not isinstance(optimizer, Optimizer):
+        raise UsageError("E518", f"fit: average={decay!r} with an optimizer of type {type(optimizer).__name__}",
+                         remedy="one of `pullback.nn`, or a subclass of `nn.Optimizer`")  # fmt: skip
+    return optimizer >> ema(decay)
 
 
 def _check(

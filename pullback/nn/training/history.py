@@ -14,6 +14,7 @@ from pullback.errors import DataError, MissingKeyError, counted
 from pullback.files import put_file
 from pullback.nn.parameters import unwritable
 from pullback.notebook import Displayed
+from pullback.pictures import Picture
 from pullback.plots import curves
 from pullback.source import user_position
 from pullback.tables import html_note, html_table, text_table
@@ -123,9 +124,24 @@ class History(Displayed):
     def _repr_html_(self) -> str:
         if not self.rows:
             return html_note(repr(self))
-        panels = [{name.replace("_", " "): self._points(name) for name in panel} for panel in self._chosen()]
-        picture = curves(f"{counted(len(self), 'epoch')} of training", panels, "epoch").svg
-        return f"{picture}\n{html_table(self._table(), range(len(self.names)))}"
+        return f"{self.picture().svg}\n{html_table(self._table(), range(len(self.names)))}"
+
+    def picture(self, names: Sequence[str] = ()) -> Picture:
+        """Plot the curves as a picture that notebooks show and `save` writes as SVG, without matplotlib.
+
+        Args:
+            names: the columns to draw; by default all losses and metrics.
+        Raises:
+            MissingKeyError: [E525] the column does not exist.
+
+        >>> from pullback import nn
+        >>> nn.History(({"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25})).picture()
+        <picture '2 epochs of training', 340 × 230>
+        """
+        for name in names:
+            self._check(name)
+        panels = [{name.replace("_", " "): self._points(name) for name in panel} for panel in self._chosen(names)]
+        return curves(f"{counted(len(self), 'epoch')} of training", panels, "epoch")
 
     def plot(self, path: str | os.PathLike[str] | None = None, names: Sequence[str] = ()) -> Any:
         """Plot curves over the epochs: losses in one panel, each metric in another.

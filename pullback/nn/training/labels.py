@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,6 +12,7 @@ import pullback as pb
 from pullback.calls.specs import spec_like
 from pullback.data import Batches, Dataset
 from pullback.errors import DataError, PullbackError, counted
+from pullback.nn.inputs import dims_of, leaves
 from pullback.nn.layer import Layer
 from pullback.nn.losses import label_reads
 from pullback.tracing import tree
@@ -55,11 +55,13 @@ class Labels:
             self._check(data.targets if isinstance(data, Dataset) else data[1], getattr(data, "name", name))
 
     def _check(self, target: Any, name: str, place: str = "") -> None:
-        leaves = tree.flatten(target)[0]
+        leaves, structure = tree.flatten(target)
+        paths = tree.leaf_paths(structure, "targets")
         for one in self.arrays:
             labels = np.asarray(leaves[one.leaf])
             if labels.dtype.kind in "iu":
-                check_labels(labels, one.classes, name, one.ignored, place)
+                own = name if structure.kind == "leaf" else f"{name}, {paths[one.leaf]}"
+                check_labels(labels, one.classes, own, one.ignored, place)
 
 
 def labels_of(net: Layer, loss: Callable[..., Any], batch: Any) -> Labels | None:
@@ -68,7 +70,8 @@ def labels_of(net: Layer, loss: Callable[..., Any], batch: Any) -> Labels | None
     The loss is traced for the first batch. It reads an array as labels if `nn.cross_entropy` or another loss of
     classes is given that array itself.
     """
-    result = _result(net, len(batch[0]))
+    samples = dims_of(next(iter(leaves(net.takes or "N").values()), ""))[:1]  # the name of the first size
+    result = net.type.results(**dict.fromkeys(samples, len(tree.flatten(batch[0])[0][0])))
     if result is None:
         return None
     found: list[Classes] = []
@@ -87,17 +90,6 @@ def labels_of(net: Layer, loss: Callable[..., Any], batch: Any) -> Labels | None
     except PullbackError:
         return None  # the trace of the update reports it, with the network around the loss
     return Labels(tuple(dict.fromkeys(found))) if found else None
-
-
-def _result(net: Layer, size: int) -> Any:
-    """An array of the type of the network's result for a batch of this size; None if it is not known."""
-    text = re.fullmatch(r"(f32|f64)\[(.*)\]", net.type.result)
-    if text is None or net.takes is None:
-        return None
-    extents = [str(size) if e == net.takes.split()[0] else e for e in text[2].split(", ")]
-    if not all(map(str.isdigit, extents)):
-        return None
-    return np.broadcast_to(np.float32(0) if text[1] == "f32" else np.float64(0), tuple(map(int, extents)))
 
 
 def check_labels(labels: Any, classes: int, name: str, ignored: int | None = None, where: str = "") -> None:

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Literal, TypeVar
 
@@ -53,6 +53,8 @@ class Run(Answers, Displayed):
         arena_bytes: working memory of the compiled calls, by the number of updates per call; empty if the interpreter
             or other processes ran them.
         best_epoch: the epoch whose parameters and state these are, if `EarlyStopping` restored the best.
+        averaged_parameters: with `average=`, the moving averages of the parameters: those of the best epoch if it was
+            restored.
     """
 
     parameters: Any
@@ -64,6 +66,7 @@ class Run(Answers, Displayed):
     stop_reason: StopReason
     arena_bytes: Mapping[int, int] = field(default_factory=dict)
     best_epoch: int | None = None
+    averaged_parameters: Any = None
 
     def __repr__(self) -> str:
         last = self.history.rows[-1] if self.history.rows else {}
@@ -151,12 +154,14 @@ class Training:
         carry = self.updates.carry
         history = History((*self.at.history, *self._part))
         best = self.best if self.early_stopping is not None and self.early_stopping.restore_best else None
+        averaged = self.updates.measured(carry).parameters if self.updates.averages else None
+        done = Run(carry.parameters, carry.state, carry.optimizer, history, self.at.step, self.at.seconds, end,
+                   self.updates.arena_bytes, averaged_parameters=averaged)  # fmt: skip
         if best is None or not best.is_kept(history):
-            return Run(carry.parameters, carry.state, carry.optimizer, history, self.at.step, self.at.seconds, end,
-                       self.updates.arena_bytes)  # fmt: skip
+            return done
         parameters, state = best.kept
-        return Run(parameters, state, carry.optimizer, history, self.at.step, self.at.seconds, end,
-                   self.updates.arena_bytes, best.epoch)  # fmt: skip
+        averaged = parameters if self.updates.averages else None
+        return replace(done, parameters=parameters, state=state, best_epoch=best.epoch, averaged_parameters=averaged)
 
     def _train(self, report: Report, interrupted: list[bool]) -> StopReason:
         """Run the remaining updates; return why training ended."""
@@ -263,7 +268,7 @@ class Training:
         measured: Mapping[str, float] = {}
         if self.validation is not None:
             with stage("validation"):
-                measured = self.validation.measured(self.updates.current, at.epoch)
+                measured = self.validation.measured(self.updates.measured(self.updates.current), at.epoch)
         spent = self._spent()
         row = {
             "epoch": at.epoch + 1,
@@ -293,7 +298,8 @@ class Training:
         called = callbacks_at(self.callbacks, moment)
         if not called:
             return
-        given = TrainingState(at.epoch, at.step, at.batch, loss, History(tuple(at.history)), lambda: self.updates.carry)
+        history, updates = History(tuple(at.history)), self.updates
+        given = TrainingState(at.epoch, at.step, at.batch, loss, history, lambda: updates.carry, updates.measured)
         for f in called:
             try:
                 found = f(given)

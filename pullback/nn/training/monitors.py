@@ -122,6 +122,8 @@ class ReduceLROnPlateau(Monitor):
     Args:
         factor: from above 0 to below 1.
         patience: epochs without improvement before each reduction.
+        cooldown: epochs after a reduction that do not count as such.
+        min_factor: the smallest product of the reductions.
         monitor, min_delta, mode: as for `EarlyStopping`.
     Raises:
         UsageError: [E518] a setting is out of range, or `fit` finds no such column.
@@ -139,22 +141,29 @@ class ReduceLROnPlateau(Monitor):
     monitor: str | None = None
     min_delta: float = 1e-4
     mode: Literal["min", "max"] = "min"
+    cooldown: int = 0
+    min_factor: float = 0.0
 
     def __post_init__(self) -> None:
         self._check(
             ("factor", self.factor, _is_number(self.factor, float) and 0 < self.factor < 1, "above 0 and below 1"),
             ("patience", self.patience, _is_number(self.patience, int) and self.patience >= 1, EPOCHS),
-        )
+            ("cooldown", self.cooldown, _is_number(self.cooldown, int) and self.cooldown >= 0,
+             "a number of epochs, at least 0"),
+            ("min_factor", self.min_factor, _is_number(self.min_factor, float) and 0 <= self.min_factor <= 1,
+             "from 0 to 1"),
+        )  # fmt: skip
         super().__post_init__()
 
     def scale(self, history: History) -> float:
         """The factor of the learning rate after these epochs."""
-        reductions = since = 0
+        reductions = since = rest = 0
         for improves in self.improvements(history):
-            since = 0 if improves else since + 1
+            since = 0 if improves or rest else since + 1
+            rest = max(0, rest - 1)
             if since == self.patience:
-                reductions, since = reductions + 1, 0
-        return float(self.factor**reductions)
+                reductions, since, rest = reductions + 1, 0, self.cooldown
+        return max(float(self.factor**reductions), float(self.min_factor))
 
 
 EPOCHS = "a number of epochs, at least 1"

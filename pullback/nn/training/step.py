@@ -70,6 +70,7 @@ class Updates:
             interpreter.
     """
 
+    averages = False  # whether the averages of `ema` are evaluated
     _there: tuple[Any, ...] | None = None  # the current arrays, if they are on a device
 
     def __init__(self, loss: Callable[..., Any], optimizer: Any, carry: Carry, **options: Any) -> None:
@@ -97,6 +98,12 @@ class Updates:
             return self.carry
         found: Carry = tree.unflatten(self.structure, self._there)
         return found
+
+    def measured(self, carry: Carry) -> Carry:
+        """The arrays to evaluate and keep as the best: with `averages`, the moving averages of the parameters."""
+        if not self.averages:
+            return carry
+        return carry._replace(parameters=self.optimizer.averaged(carry.optimizer, carry.parameters))
 
     def seconds(self, batch: Any) -> float:
         """Estimate the seconds of one update from its operation count, independent of the machine."""

@@ -5,22 +5,20 @@ from __future__ import annotations
 import functools
 import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 import pullback as pb
-from pullback.errors import DataError, UsageError
+from pullback.data import Batches
+from pullback.errors import UsageError
 from pullback.nn.layer import Layer
-from pullback.nn.metrics import is_of_all, on_outputs
-from pullback.nn.objective import objective
+from pullback.nn.metrics import is_of_all, metrics_of_parts, on_outputs
+from pullback.nn.objective import LossOfParts, loss_of, objective
+from pullback.nn.training.batch import check_batches, sized
 from pullback.nn.training.history import VALIDATION_LOSS
 from pullback.nn.training.labels import Labels, labels_of
-from pullback.nn.training.layout import layout_remedy
 from pullback.nn.training.step import pair
-from pullback.tracing import tree
 from pullback.tracing.array import type_text
 from pullback.tracing.making import as_array
 
@@ -44,6 +42,7 @@ class Task:
         parameters: the initial parameters.
         state: the initial state.
         labels: the classes of the network, or None.
+        is_network: whether batches are pairs of inputs and targets.
     """
 
     name: str
@@ -55,38 +54,59 @@ class Task:
     state: Any
     labels: Labels | None = None
     in_python: Mapping[int, on_outputs] = field(default_factory=dict)
+    is_network: bool = False
+
+    def check_source(self, source: Batches, data: Any, name: str) -> None:
+        """Check the labels of data now, and all that an iterable gives when it gives it.
+
+        Args:
+            source, data: the batches, and what they are made of.
+            name: the name of the data in messages.
+        Raises:
+            DataError: [E513] a label is out of range.
+        """
+        if self.labels is not None:
+            self.labels.check_source(source, data, name)
+        if self.is_network:
+            check_batches(source)
 
 
 def task_of(
-    model: Any, loss: Callable[[Any, Any], Any] | None, batch: Any, metrics: Sequence[Callable[..., Any]],
+    model: Any, loss: Any, batch: Any, metrics: Any,
     parameters: Any, state: Any, seed: int,
 ) -> Task:  # fmt: skip
     """Make a task of a network and a loss, or of a loss of parameters.
 
     Args:
         model: a Layer, or a loss function of (parameters, state, batch).
-        loss: the loss function of a Layer's result and the target.
+        loss: the loss function of a Layer's result and the target, or a dict or tuple of them.
         batch: the first batch.
-        metrics: functions of a Layer's result and the target; with a loss function, of (parameters, state, batch).
+        metrics: functions of a Layer's result and the target, or a dict of them; with a loss function, of (parameters,
+            state, batch).
         parameters, state: the initial parameters and state; a Layer makes its own.
         seed: the seed for the initial parameters.
     Raises:
         UsageError: [E518] a Layer lacks a loss, a loss lacks parameters, or two metrics have one name.
         DataError: [E508] a Layer does not accept the data.
     """
+    if isinstance(metrics, Mapping) and isinstance(model, Layer):
+        metrics = metrics_of_parts(metrics, _name)
     if not isinstance(metrics, list | tuple):
         raise UsageError(
             "E518",
             f"fit: metrics is of type {type(metrics).__name__}, and a list of functions is needed",
             remedy="`metrics=[nn.metrics.accuracy]`: columns have the functions' names",
         )
-    names, of_all = tuple(map(_name, metrics)), [m for m in metrics if is_of_all(m)]
+    of_all = [m for m in metrics if is_of_all(m)]
+    loss = loss_of(loss)
+    parts = loss.columns if isinstance(loss, LossOfParts) else []
+    names = (*parts, *map(_name, metrics))
     metrics = [on_outputs(_traced(m), _name(m)) if is_of_all(m) else m for m in metrics]
     if twice := [c for c, n in Counter((*names, *OF_RUN)).items() if n > 1]:
         raise UsageError(
             "E518", f"fit: two columns of the history would be {twice[0]}", remedy="a metric of another name"
         )
-    in_python = {k: m for k, m in enumerate(metrics, 1) if isinstance(m, on_outputs)}
+    in_python = {k: m for k, m in enumerate(metrics, 1 + len(parts)) if isinstance(m, on_outputs)}
     for m in metrics:
         if isinstance(model, Layer):
             _check_takes("the metric", m, ("result", "target"))
@@ -123,10 +143,13 @@ def task_of(
         y = model.apply(parameters, state, batch[0], training=False)[0]
         for of in of_all:
             _number(of, of(y, batch[1]))  # refuses arrays before training
-        traced = (of for of in (of_result, *metrics) if not isinstance(of, on_outputs))
-        return [*(_number(of, of(y, batch[1])) for of in traced), *([y] if in_python else [])]
+        losses = [_number(of_result, of_result(y, batch[1]))]
+        if isinstance(of_result, LossOfParts):
+            losses += of_result.values(y, batch[1]).values()
+        traced = (of for of in metrics if not isinstance(of, on_outputs))
+        return [*losses, *(_number(of, of(y, batch[1])) for of in traced), *([y] if in_python else [])]
 
-    net = _sized(model, batch)
+    net = sized(model, batch)
     started = net.init(seed) if parameters is None or state is None else ({}, {})
     return Task(
         str(model),
@@ -138,6 +161,7 @@ def task_of(
         started[1] if state is None else state,
         labels_of(net, loss, batch),
         in_python,
+        True,
     )
 
 
@@ -185,38 +209,3 @@ def _name(x: Any) -> str:
     if isinstance(x, functools.partial) and x.keywords:
         return f"{_name(x.func)}({', '.join(f'{k}={v}' for k, v in x.keywords.items())})"
     return str(getattr(x, "__name__", None) or x)
-
-
-def _structure(batch: Any) -> str:
-    if hasattr(batch, "shape"):
-        return f"one array, {batch.dtype}{list(batch.shape)}"
-    return str(tree.flatten(batch)[1])
-
-
-def _sized(net: Layer, batch: Any) -> Layer:
-    """Return the network for samples of the batch's sizes.
-
-    Raises:
-        DataError: [E508] the network takes samples of other sizes. ShapeError: one of its layers does not accept them.
-    """
-    if not (isinstance(batch, tuple | list) and len(batch) == 2 and hasattr(batch[0], "shape")):
-        raise DataError(
-            "E508",
-            f"fit: a batch of {net} is a pair (inputs, targets)",
-            facts=(f"the data gives {_structure(batch)}",),
-            remedy="a Dataset, or a pair of arrays",
-        )
-    shape = np.shape(batch[0])
-    wanted = (net.takes or "N").split()
-    fits = len(wanted) == len(shape) and all(not w.isdigit() or int(w) == n for w, n in zip(wanted[1:], shape[1:]))
-    moved = layout_remedy(shape, wanted)
-    if moved or (not fits and any(w.isdigit() for w in wanted)):
-        own = " ".join(["N", *map(str, shape[1:])])
-        remedy = "data of that size, or `net.on(…)` with the size of the data"
-        raise DataError(
-            "E508",
-            f"{net} takes {' '.join(wanted)}",
-            facts=(f"a batch of the data is {batch[0].dtype}{list(shape)}",),
-            remedy=f'{moved}; `net.on("{own}")` if they are right as they are' if moved else remedy,
-        )
-    return net.on(" ".join([wanted[0], *map(str, shape[1:])]))

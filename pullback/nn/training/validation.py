@@ -147,8 +147,7 @@ def validation_of(
     """
     measure = Measure(task.measured, task.in_python, **options)
     source = _batches(data, batch_size)
-    if task.labels is not None:
-        task.labels.check_source(source, data, name)
+    task.check_source(source, data, name)
     if isinstance(source, Samples) and batch_size is None:
         total, source = source.count, _batches(data, similar)
         program = measure.program(carry, first_batch(source))

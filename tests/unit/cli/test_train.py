@@ -219,3 +219,28 @@ def test_networks_of_layers_fit_the_data(folder: Path, tmp_path: Path, capsys: p
     assert "on 19 samples of abc.txt, 0 updates, adam(0.002), batch size 19" in capsys.readouterr().err
     assert run("lenet_tanh", "--data", folder, "--init", "constant") == 1
     assert "UsageError [E601] lenet_tanh: --init constant" in capsys.readouterr().err
+
+
+def test_averages_and_a_picture(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = ("--data", folder, "--epochs", 2, "--images", 50, "--batch-size", 5, "--quiet", "--json")
+    picture, saved = tmp_path / "run.svg", tmp_path / "saved"
+    assert run("zhang", *own, "--average", 0.9, "--history", picture, "--save", saved) == 0
+    averaged = last_object(capsys.readouterr().out)
+    assert picture.read_text(encoding="utf-8").startswith("<svg")
+    assert run("zhang", *own) == 0
+    plain = last_object(capsys.readouterr().out)
+    assert averaged["losses"] == plain["losses"]  # training is the same; what is evaluated is not
+    best, last = (load_parameters(p) for p in (saved / "best.safetensors", saved))
+    assert any(not np.array_equal(best[n], last[n]) for n in best)
+    assert run("zhang", *own[:-1], "--epochs", 0, "--average", 0.9) == 0
+    assert run("zhang", *own, "--average", 1) == 1
+    assert "1: a number from 0 to below 1 is needed" in capsys.readouterr().err
+
+
+def test_tensorboard_that_is_not_installed(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    monkeypatch.setitem(sys.modules, "tensorboard.compat.proto", None)
+    assert run("zhang", "--data", folder, "--epochs", 1, "--quiet", "--tensorboard", tmp_path / "events") == 1
+    assert "[E506] TensorBoardLogger: the package tensorboard is not installed" in capsys.readouterr().err

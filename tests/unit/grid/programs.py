@@ -53,6 +53,12 @@ PROGRAMS: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
         a = build n < N { sum k < 4 { x[n] / (s + as_f64(k)) } } yield a, x
       } else { b = build n < N { sum k < 4 { x[n] * (s + as_f64(k)) } } yield b, a0 }
       return y, z }""", {"N": 60_000}),
+    "either": ("""either(x: f64[N, M], w: f64[M]) {
+      s = build { sum m < M { w[m] } }
+      positive = build { s > 0.0 }
+      y = if positive { a = build n < N { sum m < M { x[n, m] * w[m] } } yield a
+      } else { c = build n < N { max m < M { x[n, m] * w[m] } } yield c }
+      return y }""", {"N": 5, "M": 9000}),
     "recurrent": ("""recurrent(w: f64[N, N], x: f64[T, N], h0: f64[N]) {
       h, all = fold t < T (s = h0) {
         a = build n < N { tanh(x[t, n] + sum m < N { w[n, m] * s[m] }) }

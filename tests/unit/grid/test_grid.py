@@ -58,6 +58,8 @@ SCHEDULES = {
               "copy: when positive | grid k 60000 | threads 128",
               "elements: when not positive | grid n 60000 | threads 128",
               "copy: when not positive | grid k 60000 | threads 128"],
+    "either": ["trees: part 1 of 2: grid run 5 | threads m 256 | tree | part 2 of 2: grid 1 | threads run 32 | tree",
+               "branch: grid 1 | threads 256 | when condition | fuse 2"],
     "recurrent": ["loop: grid 1 | threads 40 | repeat t 5 | fuse 2"],
     "scalar": ["loop: one thread | repeat trip 50 | fuse 2"],
     "nested": ["loop: grid 1 | threads 33 | repeat i 3 | fuse 2"],

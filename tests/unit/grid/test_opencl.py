@@ -20,7 +20,7 @@ from benchmarks.corpus import Entry, corpus
 from benchmarks.devices import on_opencl, right, run
 from pullback import Array
 from pullback.cli.main import main
-from pullback.codegen.device.dialect import OPENCL
+from pullback.codegen.device.dialect import CUDA, OPENCL
 from pullback.codegen.device.program import DeviceProgram, device_program
 from pullback.device import H100
 from pullback.ir.interpret import interpret
@@ -63,6 +63,37 @@ def inputs_of(function: Function) -> list[NDArray[Any]]:
 
 
 # Text -----------------------------------------------------------------------------------------------------------
+
+
+def barriers_in_branches(text: str, barrier: str) -> int:
+    """The number of barriers inside of a branch."""
+    branches, found = list[bool](), 0
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("}"):
+            branches.pop()
+        if line.endswith("{"):
+            branches.append(line.startswith(("if ", "} else")))
+        found += barrier in line and any(branches)
+    return found
+
+
+def kernels_alone(text: str, prefix: str) -> str:
+    """The definitions of kernels, without comments and what is before the first."""
+    return re.sub(r"/\*.*?\*/", "", text[text.index(prefix) :], flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_barrier_is_in_a_branch(name: str) -> None:
+    """All threads reach all barriers, whatever a condition is: PoCL runs parts of untaken branches with barriers."""
+    text = compiled_text(*program(name), language="opencl").kernels
+    assert not barriers_in_branches(kernels_alone(text, "__kernel"), OPENCL.meet)
+
+
+def test_cuda_leaves_an_untaken_branch_at_once() -> None:
+    """A kernel of CUDA tests a condition once."""
+    for name in ("either", "choice"):
+        text = compiled_text(*program(name), language="cuda").kernels
+        assert barriers_in_branches(kernels_alone(text, 'extern "C" __global__'), CUDA.meet)
 
 
 def test_words() -> None:

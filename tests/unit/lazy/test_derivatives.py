@@ -30,7 +30,7 @@ def test_weights() -> None:
 
 def test_methods_of_weights_are_those_of_the_array_they_hold() -> None:
     w = lazy.Weight(X[None])
-    transposed, plus, summed = (weight._of_leaf(n) for n in ("T", "__sub__", "sum"))
+    transposed, plus, summed = (weight.of_leaf(n) for n in ("T", "__sub__", "sum"))
     assert isinstance(transposed, property) and transposed.fget is not None
     assert transposed.fget(w).tolist() == X[:, None].tolist() == w.T.tolist()
     assert plus(w, 1.0).tolist() == [[0, 1, 3]] and summed(w, axis=1).tolist() == [7] and summed(w).item() == 7

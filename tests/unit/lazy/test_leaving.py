@@ -36,6 +36,12 @@ CONSTANT = "a value that is constant around almost every x: its derivative is 0"
 KNOWN = "says nothing of the elements"
 INSIDE = "the package's own"
 
+
+def written(x: Any, key: Any, value: Any) -> Any:
+    x[key] = value
+    return x
+
+
 # name: why, and a call where it gives something
 ROWS: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
     "numpy": (RAISES, lambda x: x.numpy()),
@@ -70,7 +76,13 @@ ROWS: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
     "name": (KNOWN, None),
     "version": (KNOWN, None),
     "set_value": ("takes a value; that it leaves for it is refused", None),
-    "__setitem__": ("is refused (E147)", None),
+    "__setitem__": (LAZY, lambda x: written(+x, 0, x[1])),
+    "__delitem__": ("is refused (E147)", None),
+    **{f"__i{n}__": (LAZY, lambda x, n=n: getattr(+x, f"__i{n}__")(2.0))
+       for n in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")},
+    "__imatmul__": (LAZY, lambda x: (x[None] + x[:, None]).__imatmul__(x[None] + x[:, None])),
+    **{f"__i{n}__": (LAZY, lambda x, n=n: getattr(x > 1.0, f"__i{n}__")(x > 2.0)) for n in ("and", "or", "xor")},
+    **{f"__i{n}__": (LAZY, lambda x, n=n: getattr(x.astype("int64"), f"__i{n}__")(1)) for n in ("lshift", "rshift")},
     "__array_function__": ("all functions of NumPy, below", None),
     "__array_ufunc__": ("all functions of NumPy, below", None),
     "__array_namespace__": (KNOWN, None),
@@ -105,7 +117,8 @@ ROWS: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
     **dict.fromkeys(
         ("__annotations__", "__doc__", "__firstlineno__", "__getattr__", "__init__", "__module__", "__slots__",
          "__static_attributes__", "__weakref__", "application", "awaited", "check", "element", "forced", "grad",
-         "_copy", "hold", "leaf", "moved", "namespace", "operands", "origin", "serial", "tracked", "type", "value"),
+         "_copy", "_share", "hold", "leaf", "moved", "namespace", "operands", "origin", "serial", "tracked", "type",
+         "value", "watched"),
         (INSIDE, None)),
 }  # fmt: skip
 

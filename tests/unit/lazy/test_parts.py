@@ -203,8 +203,8 @@ def test_the_methods_of_the_class() -> None:
     for found in (w - 1.0, w - lazy.asarray([1.0] * 3), lazy.asarray(X) - w + w - 1.0, -(1.0 - w), -w.__rsub__(1.0)):
         assert found.tolist() == [0, 1, 3] and found.tracked
     assert (w @ w).item() == 21 and (X - w).tolist() == [0, 0, 0] and w[1:].tolist() == [2, 4]
-    error = refused(x.__setitem__, 0, 1.0)
-    assert (error.code, error.what) == ("E147", "x[...] = ...: arrays are immutable")
+    error = refused(w.__setitem__, 0, 1.0)
+    assert (error.code, error.what) == ("E147", f"{w.name} is a weight, whose array changes as a whole")
 
 
 # Layers, counts -----------------------------------------------------------------------------------------------------

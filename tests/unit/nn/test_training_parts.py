@@ -12,11 +12,11 @@ import pytest
 import pullback as pb
 from pullback import nn
 from pullback.nn.training import report, step
+from pullback.nn.training.batch import _structure
 from pullback.nn.training.checkpoint import Position
 from pullback.nn.training.mistakes import not_finite
 from pullback.nn.training.report import Progress, Report
 from pullback.nn.training.step import Carry, Updates, stack_size
-from pullback.nn.training.task import _structure
 from pullback.progress import Plain
 from pullback.tracing import tree
 from tests.unit.nn.test_fit import Descent, fit, line, loss, start

@@ -16,11 +16,12 @@ from pullback.data import Dataset
 from pullback.data.loader import Samples, Stream
 from pullback.errors import DataError, MissingKeyError, PullbackError, UsageError
 from pullback.nn.training import report, task
+from pullback.nn.training.batch import sized
 from pullback.nn.training.checkpoint import Position
 from pullback.nn.training.labels import Classes, Labels, check_labels, labels_of
 from pullback.nn.training.mistakes import _is_finite, not_finite
 from pullback.nn.training.report import Progress, Report
-from pullback.nn.training.task import _check_takes, _name, _number, _sized, task_of
+from pullback.nn.training.task import _check_takes, _name, _number, task_of
 from tests.unit.nn.test_fit import fit, largest, line
 
 Stop = nn.EarlyStopping
@@ -37,7 +38,18 @@ def refused(call: Callable[[], Any], kind: type[PullbackError] = DataError) -> l
 
 def scores(result: str) -> Any:
     """A network whose result is of this type."""
-    return SimpleNamespace(type=SimpleNamespace(result=result), takes="N 4")
+    kinds = {"f32": np.float32, "f64": np.float64}
+
+    def array(text: str, N: int) -> Any:
+        kind, _, sizes = text.partition("[")
+        return np.zeros([eval(size, {"N": N}) for size in sizes.rstrip("]").split(", ") if size], kinds[kind])
+
+    def results(N: int) -> Any:
+        if result.startswith("("):
+            return tuple(array(text, N) for text in result[1:-1].replace("], ", "];").split(";"))
+        return array(result, N)
+
+    return SimpleNamespace(type=SimpleNamespace(results=results), takes="N 4")
 
 
 def loss(axis: int = -1, ignore_index: int | None = None, of: Any = lambda t: t) -> Any:
@@ -70,7 +82,7 @@ L1, L2, L3 = np.zeros(5, np.int64), np.zeros((5, 6), np.int32), np.zeros((5, 6, 
     ("f32[N, 10]", lambda y, t: loss()(y, t[1]) + loss()(y[:, :4], t[0]), (L1, L1),
      labels((1, 10, None), (0, 4, None))),
     ("f32[N, 6]", nn.mse_loss, L2.astype(np.int64), None),
-    ("f32[2 * N, 10]", loss(), np.zeros(10, np.int64), None),  # of another size
+    ("f32[2 * N, 10]", loss(), np.zeros(10, np.int64), labels((0, 10, None))),
     ("(f32[N, 2], f32[N])", loss(), L1, None),
     ("f32", lambda y, t: y, L1, None),
 ])  # fmt: skip
@@ -351,10 +363,10 @@ def test_networks_for_samples_of_some_size(takes: str, shape: tuple[int, ...], f
     net: Any = SimpleNamespace(takes=takes, on=made.append)
     x = np.zeros(shape, np.float32)
     if fits:
-        _sized(net, (x, x))
+        sized(net, (x, x))
         assert made == [" ".join(["N", *map(str, shape[1:])])]
     else:
-        first, facts, _ = refused(lambda: _sized(net, [x, x]))
+        first, facts, _ = refused(lambda: sized(net, [x, x]))
         assert f"takes {takes}" in first
         assert f"a batch of the data is float32{list(shape)}" in facts
 
@@ -364,10 +376,10 @@ def test_batches_that_are_no_pairs() -> None:
     x = np.zeros((5, 2), np.float32)
     for batch, said in ((x, "one array, float32[5, 2]"), ((x,), "(*,)"), ({"x": x, "y": x}, "{'x': *, 'y': *}"),
                         ((3, x), "(*, *)")):  # fmt: skip
-        first, facts, remedy = refused(lambda batch=batch: _sized(net, batch))
+        first, facts, remedy = refused(lambda batch=batch: sized(net, batch))
         assert "is a pair (inputs, targets)" in first and "a Dataset, or a pair of arrays" in remedy
         assert f"the data gives {said}" in facts
-    assert _sized(net, (x, None)) == "N 2"
+    assert sized(net, (x, None)) == "N 2"
 
 
 def test_a_loss_of_parameters_as_a_task() -> None:
@@ -419,8 +431,9 @@ def test_evaluations_take_samples_in_order() -> None:
 def test_a_network_makes_what_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
     net, x = nn.sequential(nn.dense(2), nn.batch_norm()), np.zeros((4, 3), np.float32)
     seeds: list[int] = []
-    monkeypatch.setattr(task, "_sized", lambda net, batch: SimpleNamespace(
-        type=SimpleNamespace(result="f32[N, 2]"), takes="N 3", init=lambda seed: (seeds.append(seed), ("p", "s"))[1]))
+    monkeypatch.setattr(task, "sized", lambda net, batch: SimpleNamespace(
+        type=SimpleNamespace(results=lambda N: np.zeros((N, 2), np.float32)), takes="N 3",
+        init=lambda seed: (seeds.append(seed), ("p", "s"))[1]))
     for p, s in ((None, None), (1, None), (None, 2), (1, 2)):
         made = task_of(net, nn.cross_entropy, (x, np.zeros(4, np.int64)), [], p, s, 7)
         assert (made.parameters, made.state, made.labels) == (p or "p", s or "s", labels((0, 2, None)))

@@ -49,6 +49,27 @@ def ctc(scope: Any, x: Any) -> Any:
     return nn.ctc_loss(x, LABELS, LENGTHS, LABEL_LENGTHS)
 
 
+MASK = np.array([[True, True, False, True, True], [False, True, True, False, True]])
+
+
+@nn.layer("N L M")
+def looking(scope: Any, x: Any, heads: int, groups: int, causal: bool = False) -> Any:
+    """Three steps that attend to five others."""
+    look = nn.attention(heads, num_kv_heads=groups, is_causal=causal)
+    given = {"query": x[:, :3], "key": x[:, 3:]} | ({"mask": MASK} if causal else {})
+    return scope.call(look, given, "look")
+
+
+@nn.layer("N L M")
+def passed_on(scope: Any, x: Any, kind: Any) -> Any:
+    """Two layers, of which the second begins with the state after the last step of the first."""
+    one, two = (nn.with_states(nn.sequential(kind(4).named("cell"))) for _ in range(2))
+    y, states = scope.call(one, (x[:, :2], None), "one")
+    z, states = scope.call(two, (x[:, 2:], states), "two")
+    last = [pb.expand_dims(state, 1) for _, state in sorted(states["cell"].items())]
+    return pb.concat([y, z, *last], axis=1)
+
+
 LAYERS = {
     "ctc": Case(ctc, (3, 7, 4)),
     "embedding": Case(lambda: nn.embedding(7, 5), (3, 4), 7),
@@ -60,6 +81,10 @@ LAYERS = {
     "attention": Case(lambda: nn.attention(2), (2, 5, 8)),
     "attention-causal": Case(lambda: nn.attention(4, is_causal=True), (2, 5, 8)),
     "attention-groups-rotary": Case(lambda: nn.attention(4, num_kv_heads=2, rotary=True, is_causal=True), (2, 5, 16)),
+    "attention-other": Case(lambda: looking(2, 2), (2, 8, 8)),
+    "attention-other-causal-mask": Case(lambda: looking(4, 2, causal=True), (2, 8, 8)),
+    "lstm-states": Case(lambda: passed_on(nn.lstm), (2, 5, 3)),
+    "gru-states": Case(lambda: passed_on(nn.gru), (2, 5, 3)),
     "position-learned": Case(lambda: nn.positional_encoding("learned", max_length=7), (2, 5, 6)),
     "position": Case(lambda: nn.positional_encoding(), (2, 5, 6)),
 }

@@ -15,6 +15,7 @@ from tests.unit.nn.torch_peers.cases import (
     LABELS,
     LAYERS,
     LENGTHS,
+    MASK,
     MODELS,
     NUMBERS,
     Case,
@@ -60,6 +61,31 @@ def attention(p: Any, x: Any, heads: int, groups: int, *, causal: bool = False, 
     return functional.linear(y.transpose(1, 2).reshape(n, steps, width), p["out"]["w"], p["out"]["b"])
 
 
+def looking(p: Any, x: Any, heads: int, groups: int, *, causal: bool = False) -> Any:
+    """Three steps that attend to five others, by torch's own function."""
+    share = x.shape[2] // heads
+    parts = ((x[:, :3], "query"), (x[:, 3:], "key"), (x[:, 3:], "value"))
+    q, k, v = (
+        functional.linear(z, p[name]["w"], p[name]["b"]).reshape(*z.shape[:2], -1, share).transpose(1, 2)
+        for z, name in parts
+    )
+    seen = torch.from_numpy(MASK)[:, None, None, :] & torch.ones(3, 5, dtype=torch.bool).tril() if causal else None
+    y = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
+    return functional.linear(y.transpose(1, 2).reshape(x.shape[0], 3, -1), p["out"]["w"], p["out"]["b"])
+
+
+def passed_on(kind: Any, p: Any, x: Any) -> Any:
+    """Two modules, of which the second begins with the state of the first."""
+    found, state = [], None
+    for name, part in (("one", x[:, :2]), ("two", x[:, 2:])):
+        module = kind(x.shape[2], 4, batch_first=True).to(x.dtype)
+        parameters = {f"{PLACES[k]}_l0": p[name]["cell"][k] for k in "wubc"}
+        y, state = torch.func.functional_call(module, parameters, (part, state))
+        found.append(y)
+    last = [state] if kind is torch.nn.GRU else [state[1], state[0]]
+    return torch.cat([*found, *(s.transpose(0, 1) for s in last)], 1)
+
+
 def sinusoids(x: Any) -> Any:
     """Sines and cosines of positions."""
     _, steps, width = x.shape
@@ -85,6 +111,10 @@ PEERS: dict[str, Any] = {
     "attention": lambda p, x: attention(p, x, 2, 2),
     "attention-causal": lambda p, x: attention(p, x, 4, 4, causal=True),
     "attention-groups-rotary": lambda p, x: attention(p, x, 4, 2, causal=True, rotary=True),
+    "attention-other": lambda p, x: looking(p["look"], x, 2, 2),
+    "attention-other-causal-mask": lambda p, x: looking(p["look"], x, 4, 2, causal=True),
+    "lstm-states": lambda p, x: passed_on(torch.nn.LSTM, p, x),
+    "gru-states": lambda p, x: passed_on(torch.nn.GRU, p, x),
     "position-learned": lambda p, x: x + p["w"][: x.shape[1]],
     "position": lambda p, x: x + sinusoids(x),
 }
