@@ -75,7 +75,7 @@ OF_NUMPY = """
 np.around(x, 1)   np.max(x, initial=9.0)   np.mean(A, 0, np.float32)   np.meshgrid(x, y, sparse=True)   np.ravel(A)
 np.quantile(x, 0.3, method="lower")   np.reshape(A, (4, 3), order="F")   np.round(x, 1)   np.sum(A, where=A > 0)
 np.linalg.eigvalsh(S + np.tril(A[:, :3]), "U")   np.linalg.lstsq(A.T, x[:4])[0]   np.linalg.svd(A, compute_uv=False)
-np.fmod(x, 1.5)   np.heaviside(x, 0.5)   np.maximum.accumulate(x)   
+np.fmod(x, 1.5)   np.heaviside(x, 0.5)   np.maximum.accumulate(x)
 np.subtract.outer(x, y)   np.cbrt(x)   np.zeros(2, A.dtype)
 """
 WITHOUT_ARRAYS = {"arange", "array", "asarray", "broadcast_shapes", "can_cast", "empty", "eye", "from_dlpack", "full",
