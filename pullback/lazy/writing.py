@@ -471,6 +471,9 @@ def _deleted(self: Array, key: Any) -> None:
                      remedy="`lazy.concat([x[:i], x[i + 1:]])` is the array without one element")  # fmt: skip
 
 
+Memory.applied = staticmethod(applied)
+Memory.whole = staticmethod(whole)
+setattr(Written, "__getitem__", read)  # noqa: B010
 setattr(Array, "__setitem__", _set_item)  # noqa: B010
 setattr(Array, "__delitem__", _deleted)  # noqa: B010
 for _name in _IN_PLACE:
