@@ -1,6 +1,6 @@
 """Memory that arrays share: an array that is written in place, and its views.
 
-A node never changes. `x[0] = 1.0` gives the *memory* of x another node. From then on, the object x stands for two
+The elements of a node stay. `x[0] = 1.0` gives the *memory* of x another node. From then on, the object x stands for two
 things. In the operands of nodes built earlier, it is the node with the old elements. For the user, it is the array
 with the new ones: its class is now `Written`, whose methods take `x.leaf`, the node of the elements at that time.
 
@@ -90,7 +90,7 @@ class Share:
 
     @property
     def part(self) -> str:
-        """Which part of complex elements the array shows; "" for whole elements."""
+        """The part of complex elements that the array shows; "" for whole elements."""
         return next((s.view.part for s in steps(self.path) if s.view.part), "")
 
     def update(self, x: Array) -> Array:

@@ -349,7 +349,7 @@ def _fixed(type: ArrayType, key: Any) -> Any:
 
 
 def _set_item(self: Array, key: Any, value: Any) -> None:
-    """Write a value in place: the elements that the key selects change in this array, in its base and its views.
+    """Write a value in place: the elements that the key selects change, also in bases and views.
 
     Args:
         key: a subscript, as for reading. Lazy arrays in it are computed.
