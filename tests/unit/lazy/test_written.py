@@ -12,7 +12,7 @@ import pytest
 
 import pullback as pb
 from pullback import TraceError, lazy
-from pullback.lazy import writing
+from pullback.lazy.memory import Memory
 from tests.unit.lazy.programs import Complex, Generator, loss, run
 
 ROWS, EACH = 80, 25  # 2,000 programs; an ordinary run takes a part of some rows
@@ -177,13 +177,13 @@ def test_values_convert_within_their_kind(dtype: str) -> None:
 
 def test_writes_of_single_elements_are_applied_together(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    applied = writing.applied
+    applied = Memory.applied
 
     def counted(*args: Any) -> Any:
         calls.append(1)
         return applied(*args)
 
-    monkeypatch.setattr(writing, "applied", counted)
+    monkeypatch.setattr(Memory, "applied", staticmethod(counted))
     n = 300
     x, s = lazy.zeros((n,)), lazy.asarray(0.5)
     x[0] = 1.0
