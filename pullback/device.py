@@ -103,8 +103,9 @@ H100: Final = Device("h100", "sm_90a", multiprocessors=132, clock=1.98e9, warp=3
                      registers=65_536, shared=48 * 1024, single=128, double=64, bandwidth=3.35e12, tensor=2048,
                      most_shared=227 * 1024)  # fmt: skip
 
-# Others of which the least times of a program are told; programs are lowered for one family. From NVIDIA's data sheets of
-# the A100 80 GB SXM and its Ada white paper, and AMD's specification of the graphics of Ryzen 7840U beside DDR5-5600.
+# Others of which the least times of a program are told; programs are lowered for one family. The numbers come from
+# NVIDIA's data sheet of the A100 80 GB SXM, its Ada white paper, and AMD's specification of the graphics of a Ryzen
+# 7840U beside DDR5-5600.
 A100: Final = replace(H100, name="a100", architecture="sm_80", multiprocessors=108, clock=1.41e9, single=64, double=32,
                       bandwidth=2.039e12, tensor=1024, most_shared=163 * 1024)  # fmt: skip
 RTX_4090: Final = replace(H100, name="rtx 4090", architecture="sm_89", multiprocessors=128, clock=2.52e9, double=2,

@@ -1,7 +1,7 @@
 """Memory that arrays share: an array that is written in place, and its views.
 
-The elements of a node stay. `x[0] = 1.0` gives the *memory* of x another node. From then on, the object x stands for two
-things. In the operands of nodes built earlier, it is the node with the old elements. For the user, it is the array
+The elements of a node stay. `x[0] = 1.0` gives the *memory* of x another node. From then on, the object x stands for
+two things. In the operands of nodes built earlier, it is the node with the old elements. For the user, it is the array
 with the new ones: its class is now `Written`, whose methods take `x.leaf`, the node of the elements at that time.
 
 A view, such as `x[1:3]` or `x.T`, knows its memory and the *path* to it, the view operations. After a write to the

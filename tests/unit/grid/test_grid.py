@@ -107,8 +107,8 @@ def test_devices_are_those_of_data_sheets() -> None:
 
     Tensor cores of an H100 run at a lower clock by its sheet (989).
     """
-    sheets = {"h100": (66.9, 33.5, 1070.5, 3350), "a100": (19.5, 9.7, 311.9, 2039), "rtx 4090": (82.6, 1.3, 165.2, 1008),
-              "radeon 780m": (8.3, 0.5, 0.0, 89.6)}  # fmt: skip
+    sheets = {"h100": (66.9, 33.5, 1070.5, 3350), "a100": (19.5, 9.7, 311.9, 2039),
+              "rtx 4090": (82.6, 1.3, 165.2, 1008), "radeon 780m": (8.3, 0.5, 0.0, 89.6)}  # fmt: skip
     for name, d in DEVICES.items():
         rates = (round(2e-12 * d.multiprocessors * d.clock * n, 1) for n in (d.single, d.double, d.tensor))
         assert (*rates, d.bandwidth / 1e9) == sheets[name]
