@@ -313,7 +313,12 @@ def _start() -> None:
         return
     _WATCHING.append(True)
     setattr(Array, "__init__", _watching)  # noqa: B010
+    frozen = gc.get_freeze_count()
+    if frozen:  # what was set aside is not listed
+        gc.unfreeze()
     found = [x for x in gc.get_objects() if isinstance(x, Array) and x.application is not None and x.application.view]
+    if frozen:
+        gc.freeze()
     for x in sorted(found, key=lambda x: x.serial):
         if share_of(x) is None:
             watch(x)

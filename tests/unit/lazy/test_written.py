@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import gc
 import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -152,6 +154,13 @@ def test_views_of_an_array_that_is_gone_share_its_elements() -> None:
     gc.collect()
     a[1:] = 8.0
     assert a.tolist() == [0, 8, 8] and b.tolist() == [8, 8, 3, 4]
+
+
+def test_views_that_the_collector_was_told_to_leave_alone_follow() -> None:
+    """The first write of a process finds the views that exist, those that `gc.freeze` has set aside too."""
+    code = "import gc; from pullback import lazy; x = lazy.zeros(4); v = x[1:3]; gc.freeze(); x[1] = 5.0; print(v)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "[5. 0.]\n"
 
 
 def test_parts_of_complex_arrays() -> None:
