@@ -103,6 +103,16 @@ H100: Final = Device("h100", "sm_90a", multiprocessors=132, clock=1.98e9, warp=3
                      registers=65_536, shared=48 * 1024, single=128, double=64, bandwidth=3.35e12, tensor=2048,
                      most_shared=227 * 1024)  # fmt: skip
 
+# Others of which the least times of a program are told; programs are lowered for one family. The numbers come from
+# NVIDIA's data sheet of the A100 80 GB SXM, its Ada white paper, and AMD's specification of the graphics of a Ryzen
+# 7840U beside DDR5-5600.
+A100: Final = replace(H100, name="a100", architecture="sm_80", multiprocessors=108, clock=1.41e9, single=64, double=32,
+                      bandwidth=2.039e12, tensor=1024, most_shared=163 * 1024)  # fmt: skip
+RTX_4090: Final = replace(H100, name="rtx 4090", architecture="sm_89", multiprocessors=128, clock=2.52e9, double=2,
+                          bandwidth=1.008e12, tensor=256, resident=1536, most_shared=99 * 1024)  # fmt: skip
+RADEON_780M: Final = replace(H100, name="radeon 780m", architecture="", multiprocessors=12, clock=2.7e9, double=8,
+                             bandwidth=89.6e9, tensor=0, most_shared=64 * 1024)  # fmt: skip
+
 GENERIC: Final = replace(H100, architecture="", tensor=0, most_shared=0)  # what all devices of OpenCL have
 
 # KiB of shared memory that a group may request, by compute capability; from the CUDA C++ Programming Guide
@@ -124,7 +134,7 @@ def cuda_model(architecture: str, most_shared: int | None = None) -> Device:
                    most_shared=most_shared or H100.shared)  # fmt: skip
 
 
-DEVICES: Final = {d.name: d for d in (H100,)}
+DEVICES: Final = {d.name: d for d in (H100, A100, RTX_4090, RADEON_780M)}
 KINDS: Final = {"cuda": 2, "opencl": 4}  # drivers: the first part of the name of a device, and its number in DLPack
 NAME: Final = re.compile(rf"cpu|({'|'.join(KINDS)})(:\d+)?!?")  # the names that users may write
 FALLS_BACK: Final = ("E410", "E417", "E418", "E419")  # errors after which a call may run on the processor

@@ -36,7 +36,7 @@ def choose(condition: object, then: object, otherwise: object, position: Positio
 
 
 def convert(value: object, dtype: object, /, *, copy: bool = True, device: object = None) -> Array:
-    """Convert every element to a dtype (`astype`). `copy` has no effect: the result is always another array.
+    """Convert every element to a dtype (`astype`). The result is a copy, whatever `copy` is.
 
     >>> pb.function(lambda x: pb.astype(x, pb.int64))(np.array([1.0, -2.7])).tolist()
     [1, -2]

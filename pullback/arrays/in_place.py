@@ -1,4 +1,4 @@
-"""Writes in place while a function is traced: `x[key] = value`, `x += value`, and `x.at[key].set(value)`.
+"""Writes in place to traced arrays: `x[key] = value`, `x += value`, and `x.at[key].set(value)`.
 
 A program has no writes. A write makes another array, and gives it to the object x (`assign`). True views, as slices and
 transposes, read x whenever they are used, so they see the write; a write to a view writes the array that it shows.
@@ -36,7 +36,7 @@ COPY: Final = "`{0} = +{0}` is a copy that may be written; `{0} = {0}.set(index,
 
 
 def set_item(self: Any, key: Any, value: Any) -> None:
-    """Write a value: the elements that the key selects change in this array, in the array of a view, and in views.
+    """Write a value in place: the elements that the key selects change, also in bases and views.
 
     Args:
         key: a subscript, as for reading; a mask takes one number as the value.
@@ -250,7 +250,9 @@ def _settle(root: Array) -> None:
 
 
 class At:
-    """`x.at[key]`, as in JAX: its methods return another array; x stays. `x.at(i, fill=0)` reads, with a fill outside.
+    """The elements of an array by key, as in JAX: `x.at[key]` has methods that return another array.
+
+    `x.at(i, fill=0)` reads an element, with a fill outside of the array.
 
     >>> pb.function(lambda x: x.at[1:].add(10.0))(np.array([1.0, 2.0, 3.0])).tolist()
     [1.0, 12.0, 13.0]
@@ -323,7 +325,7 @@ class Place:
 
 
 def combined(x: Any, key: Any, value: Any, name: str) -> Any:
-    """A copy of `x` with a primitive of two operands applied to the elements that a key selects, and a value."""
+    """A copy of `x` in which a primitive combines the elements that a key selects with a value."""
     if isinstance(x, ComplexArray):
         return x.set(key, elementwise(name, x[key], value))
     return changed(x, key, value, name)

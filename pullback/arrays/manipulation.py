@@ -33,7 +33,7 @@ def product(extents: Sequence[Index]) -> Index:
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
     """Reshape in row-major order; one size may be -1.
 
-    With `copy=True` it is never a view.
+    With `copy=True` the result is a copy, else a view as in NumPy.
 
     >>> pb.function(lambda x: pb.reshape(x, (2, 3)))(np.arange(6)).tolist()
     [[0, 1, 2], [3, 4, 5]]

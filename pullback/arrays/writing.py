@@ -1,4 +1,4 @@
-"""Arrays with some elements changed: `x.set(index, value)`, `x.add(index, value)`, `x.at[index].max(value)`.
+"""Arrays with some elements changed: `x.set(index, value)`, `x.at[index].max(value)`.
 
 These functions return new arrays, which the compiler stores over the old ones if possible. Slices
 and single indices become conditions on the indices of the result. For index arrays, additions become one sum of deltas.

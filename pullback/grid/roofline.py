@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pullback.device import Device
+from pullback.device import DEVICES, Device
 from pullback.grid.estimates import trips
 from pullback.loops.program.nodes import (
     Call,
@@ -86,9 +86,10 @@ def roofline(function: Function, device: Device) -> str:
     kernels = roofs(function)
     head = "kernel", "calls", "bytes", "operations", "memory, µs", "arithmetic, µs", "launches, µs", "bound by"
     rows = [_cells(k, device) for k in (*kernels, whole(function, kernels))]
-    total = 1e6 * sum(k.bound(device)[1] for k in kernels)
+    others = (d for d in DEVICES.values() if d is not device)
+    sums = (f"{1e6 * sum(k.bound(d)[1] for k in kernels):.1f} µs on {d.name}" for d in (device, *others))
     return "\n".join([*text_table([head, *rows], right=range(1, 7)),
-                      f"the sum of all kernels' bounds on {device.name}: {total:.1f} µs"])  # fmt: skip
+                      f"the sum of all kernels' bounds: {', '.join(sums)}"])  # fmt: skip
 
 
 def _cells(k: Roof, device: Device) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Memory that arrays share: an array that is written in place, and its views.
 
-A node never changes. `x[0] = 1.0` gives the *memory* of x another node. From then on, the object x stands for two
-things. In the operands of nodes built earlier, it is the node with the old elements. For the user, it is the array
+The elements of a node stay. `x[0] = 1.0` gives the *memory* of x another node. From then on, the object x stands for
+two things. In the operands of nodes built earlier, it is the node with the old elements. For the user, it is the array
 with the new ones: its class is now `Written`, whose methods take `x.leaf`, the node of the elements at that time.
 
 A view, such as `x[1:3]` or `x.T`, knows its memory and the *path* to it, the view operations. After a write to the
@@ -14,9 +14,9 @@ views, and one pass over the live objects finds the views that exist.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import RLock
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from weakref import ref
 
 import numpy as np
@@ -90,7 +90,7 @@ class Share:
 
     @property
     def part(self) -> str:
-        """Which part of complex elements the array shows; "" for whole elements."""
+        """The part of complex elements that the array shows; "" for whole elements."""
         return next((s.view.part for s in steps(self.path) if s.view.part), "")
 
     def update(self, x: Array) -> Array:
@@ -154,6 +154,8 @@ class Memory:
     """
 
     __slots__ = ("__weakref__", "_limit", "depth", "members", "node", "pending", "root", "type", "version")
+    applied: ClassVar[Callable[[Array, int, dict[int, Any]], Array]]  # applies writes of blocks; `lazy.writing` sets it
+    whole: ClassVar[Callable[[ArrayType, list[tuple[Array, Share]]], Array]]  # the elements of views; the same
 
     def __init__(self, root: Array) -> None:
         self.root = ref(root)
@@ -193,9 +195,7 @@ class Memory:
             root.__class__ = Written
             self.node = root
         else:
-            from pullback.lazy.writing import whole
-
-            self.node = whole(self.type, [(x, x._share) for x in views])
+            self.node = Memory.whole(self.type, [(x, x._share) for x in views])
         for x in views:
             x.__class__ = Written
 
@@ -207,11 +207,9 @@ class Memory:
 
     def flush(self) -> None:
         """Apply the pending writes."""
-        from pullback.lazy.writing import applied
-
         assert self.node is not None
         pending, self.pending = self.pending, {}
-        self.replace(applied(fixed(self.node), self.depth, pending))
+        self.replace(Memory.applied(fixed(self.node), self.depth, pending))
 
 
 def fixed(x: Array) -> Array:
@@ -315,7 +313,12 @@ def _start() -> None:
         return
     _WATCHING.append(True)
     setattr(Array, "__init__", _watching)  # noqa: B010
+    frozen = gc.get_freeze_count()
+    if frozen:  # what was set aside is not listed
+        gc.unfreeze()
     found = [x for x in gc.get_objects() if isinstance(x, Array) and x.application is not None and x.application.view]
+    if frozen:
+        gc.freeze()
     for x in sorted(found, key=lambda x: x.serial):
         if share_of(x) is None:
             watch(x)
@@ -345,6 +348,7 @@ class Written(Array):
     """An array whose memory was written: as an operand, the node of its elements at that time."""
 
     __slots__ = ()
+    written = True
 
     @property
     def leaf(self) -> Array:
@@ -356,11 +360,6 @@ class Written(Array):
         own = self.leaf
         found = own.to_device(device, stream=stream)
         return self if found is own else found
-
-    def __getitem__(self, key: Any) -> Any:
-        from pullback.lazy.writing import read
-
-        return read(self, key)
 
 
 _VALUES: Final = (

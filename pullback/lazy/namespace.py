@@ -13,7 +13,6 @@ from pullback.arrays.dtypes import API_VERSION, NamespaceInfo
 from pullback.device import is_on_device
 from pullback.lazy.copies import moved
 from pullback.lazy.elsewhere import TRACED, unknown
-from pullback.lazy.memory import Written
 from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.open_shapes import nonzero, sizes_of
 from pullback.lazy.operation import Operation, apply, node_of, quick_key
@@ -231,7 +230,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
         if dtype is None or numpy_type(dtype) == obj.type.numpy:
             if copy and there is obj.leaf:
                 return _copied(there)
-            return obj if there is obj.leaf and obj.__class__ is Written else there
+            return obj if there is obj.leaf and obj.written else there
         if copy is False:
             raise ValueError("asarray: another element type needs a copy, and copy=False")
         made: Array = there.astype(dtype)

@@ -44,6 +44,7 @@ class Array:
     """
 
     __slots__ = ("__weakref__", "_share", "application", "operands", "origin", "serial", "tracked", "type", "value")
+    written: ClassVar[bool] = False  # whether it stands for other elements than those of the node (`lazy.memory`)
     namespace: ClassVar[Any]  # `pullback.lazy`, which sets it
     forced: ClassVar[Callable[[list[Array]], None]]  # computes arrays; `lazy.running` sets it
     awaited: ClassVar[Callable[[list[Array]], Generator[Any, Any, None]]]  # the same for `await`

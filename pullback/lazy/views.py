@@ -59,7 +59,7 @@ PARTS: Final = ("real", "imag")  # of complex arrays: half of each element
 
 
 class View:
-    """How the result of an operation lies in its operand.
+    """The place of an operation's result in its operand.
 
     Attributes:
         look: takes a NumPy array that stands for the operand; returns NumPy's view of it.

@@ -349,7 +349,7 @@ def _fixed(type: ArrayType, key: Any) -> Any:
 
 
 def _set_item(self: Array, key: Any, value: Any) -> None:
-    """Write a value in place: the elements that the key selects change in this array, in its base and its views.
+    """Write a value in place: the elements that the key selects change, also in bases and views.
 
     Args:
         key: a subscript, as for reading. Lazy arrays in it are computed.
@@ -471,6 +471,9 @@ def _deleted(self: Array, key: Any) -> None:
                      remedy="`lazy.concat([x[:i], x[i + 1:]])` is the array without one element")  # fmt: skip
 
 
+Memory.applied = staticmethod(applied)
+Memory.whole = staticmethod(whole)
+setattr(Written, "__getitem__", read)  # noqa: B010
 setattr(Array, "__setitem__", _set_item)  # noqa: B010
 setattr(Array, "__delitem__", _deleted)  # noqa: B010
 for _name in _IN_PLACE:

@@ -79,7 +79,7 @@ def ended(x: Any, position: Position | None) -> TraceError:
 
 
 def place() -> tuple[Any, Any, int, bool] | None:
-    """Where an array is made: the active tracer, its scope and the depth in it. False: it is no copy of another."""
+    """The place where an array is made: tracer, scope, depth; False: it is no copy of another."""
     if not _ACTIVE.stack:
         return None
     tracer = _ACTIVE.stack[-1]

@@ -187,13 +187,17 @@ def _leads(key: Any) -> bool:
     """Whether a key selects one range of elements: integers, then at most one slice without step."""
     ended = False
     for k in key if isinstance(key, tuple) else (key,):
-        if k is None or k is Ellipsis or (isinstance(k, slice) and k == slice(None)):
-            ended = ended or k is not None
-        elif ended or (isinstance(k, slice) and k.step not in (None, 1)):
+        if k is None:
+            continue
+        whole = k is Ellipsis or (isinstance(k, slice) and k.start is k.stop is k.step is None)
+        if not whole and (ended or (isinstance(k, slice) and not (k.step is None or _is_one(k.step)))):
             return False
-        else:
-            ended = isinstance(k, slice)
+        ended = ended or whole or isinstance(k, slice)
     return True
+
+
+def _is_one(x: Any) -> bool:
+    return isinstance(x, int) and x == 1
 
 
 def weak(kind: Weak, make: Callable[[DType], ir.Scalar]) -> Array:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import gc
 import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 
 import pullback as pb
 from pullback import TraceError, lazy
-from pullback.lazy import writing
+from pullback.lazy.memory import Memory
 from tests.unit.lazy.programs import Complex, Generator, loss, run
 
 ROWS, EACH = 80, 25  # 2,000 programs; an ordinary run takes a part of some rows
@@ -154,6 +156,13 @@ def test_views_of_an_array_that_is_gone_share_its_elements() -> None:
     assert a.tolist() == [0, 8, 8] and b.tolist() == [8, 8, 3, 4]
 
 
+def test_views_that_the_collector_was_told_to_leave_alone_follow() -> None:
+    """The first write of a process finds the views that exist, those that `gc.freeze` has set aside too."""
+    code = "import gc; from pullback import lazy; x = lazy.zeros(4); v = x[1:3]; gc.freeze(); x[1] = 5.0; print(v)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "[5. 0.]\n"
+
+
 def test_parts_of_complex_arrays() -> None:
     z = lazy.asarray(np.array([1.0 + 2.0j, 3.0 - 1.0j, 0.5j]))
     real, imag = z.real, z.imag
@@ -177,13 +186,13 @@ def test_values_convert_within_their_kind(dtype: str) -> None:
 
 def test_writes_of_single_elements_are_applied_together(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    applied = writing.applied
+    applied = Memory.applied
 
     def counted(*args: Any) -> Any:
         calls.append(1)
         return applied(*args)
 
-    monkeypatch.setattr(writing, "applied", counted)
+    monkeypatch.setattr(Memory, "applied", staticmethod(counted))
     n = 300
     x, s = lazy.zeros((n,)), lazy.asarray(0.5)
     x[0] = 1.0
