@@ -214,7 +214,8 @@ def _viewing(application: Application) -> Application:
 def subscript() -> Callable[[Any, Any], Any]:
     """Make the indexing method, with a cache of operations by key."""
     known: dict[Any, Any] = {}
-    operation, rows = Operation("operator.getitem", taken), _Rows(Operation("array.row", operator.getitem))
+    operation = Operation("operator.getitem", taken)
+    rows = _Rows(operation)
 
     def method(self: Array, key: Any) -> Any:
         if key.__class__ is int:
