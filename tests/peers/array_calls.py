@@ -153,13 +153,13 @@ utils.class_weight.compute_class_weight("balanced", classes=xp.unique_values(g),
 calibration.CalibratedClassifierCV(naive_bayes.GaussianNB(), method="temperature", cv=2).fit(X, g).predict_proba(X)
 """
 
-# What fails, and why. All of them fail in the same way on arrays of other libraries than NumPy.
+# What fails, and why.
 KNOWN: Final = {
     "stats.ks_1samp(x, stats.norm.cdf)": "distributions of SciPy give NumPy arrays, which do not mix with others",
     'stats.cramervonmises(x, "norm")': "SciPy takes names of distributions for NumPy arrays only",
     "interpolate.RBFInterpolator(X, X[:, 0])(X + 0.1)": "SciPy reads the memory of complex numbers by `view`",
     "signal.savgol_filter(x, 5, 2)": "SciPy calls `xp.linalg.lstsq` with arguments of NumPy; the standard has none",
-    "metrics.matthews_corrcoef(k, l)": "scikit-learn encodes labels in NumPy, which do not mix with others",
+    "metrics.matthews_corrcoef(k, l)": "scikit-learn calls the method `sum` with a type, which the standard has as a function alone",
     'utils.class_weight.compute_class_weight("balanced", classes=xp.unique_values(g), y=g)':
         "scikit-learn asks for a NumPy array",
 }  # fmt: skip
