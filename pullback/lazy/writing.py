@@ -51,7 +51,8 @@ def _operand(value: Any, type: ArrayType, what: str = "") -> Array:
         made = fixed(as_operand(Array.namespace.asarray(value) if isinstance(value, list | tuple) else value))
         if made.type.device not in ("", type.device):
             place = type.device or "cpu"
-            raise DeviceError("E422", f"{what or _assigned()}: the value is on {made.type.device}, the array on {place}",
+            what = what or _assigned()
+            raise DeviceError("E422", f"{what}: the value is on {made.type.device}, the array on {place}",
                               position=user_position(), remedy=f'`value.to_device("{place}")`')  # fmt: skip
         if not np.can_cast(made.type.numpy, type.numpy, "same_kind"):
             raise _unlike(what, repr(made.type), type)
