@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -79,7 +79,7 @@ def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array,
     """Coordinate arrays of a grid, one per vector, each varying along its own axis.
 
     Args:
-        arrays: vectors, or numbers, of one element type.
+        arrays: vectors, or numbers; each keeps its element type.
         indexing: "ij": axis k of the grid belongs to vector k. "xy": the first two axes are exchanged, as in pictures.
 
     >>> @pb.function
@@ -101,7 +101,6 @@ def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array,
             )
     if not handles:
         return ()
-    dtype = common_dtype("meshgrid", handles, user_position())
     order = list(range(len(handles)))
     if indexing == "xy" and len(order) > 1:
         order[0], order[1] = 1, 0
@@ -109,7 +108,7 @@ def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array,
 
     def one(k: int) -> Array:
         h, at = handles[k], order.index(k)
-        target = h.strong or dtype or h.settled
+        target = h.settled
         return view(shape, target, lambda i: h.element((i[at],) if h.rank else (), target), user_position(), h.name)
 
     return tuple(one(k) for k in range(len(handles)))
@@ -250,7 +249,7 @@ def pad(x: Any, pad_width: Any, mode: Mode = "constant", *, constant_values: Any
         mode: the added values. "constant": `constant_values`; "edge": the first or last element; "reflect": the
             neighbors in reverse order, without the edge element; "symmetric": the same with the edge element; "wrap":
             elements of the other end.
-        constant_values: one number.
+        constant_values: one number, (before, after) for every axis, or one such pair per axis.
     Returns:
         The array, which is complex if x or the constant is.
     Raises:
@@ -260,10 +259,12 @@ def pad(x: Any, pad_width: Any, mode: Mode = "constant", *, constant_values: Any
     >>> pb.function(lambda x: pb.pad(x, (2, 1), "reflect"))(np.arange(4)).tolist()
     [2, 1, 0, 1, 2, 3, 2]
     """
-    if is_complex(x) or is_complex(constant_values):
-        z, filling = as_complex(x), as_complex(constant_values)
-        real = pad(z.real, pad_width, mode, constant_values=filling.real)
-        return pair(real, pad(z.imag, pad_width, mode, constant_values=filling.imag))  # type: ignore[return-value]
+    if is_complex(x) or any(map(is_complex, _values(constant_values))):
+        z = as_complex(x)
+        fills = _each(as_complex, constant_values)
+        real = pad(z.real, pad_width, mode, constant_values=_each(lambda v: v.real, fills))
+        imag = pad(z.imag, pad_width, mode, constant_values=_each(lambda v: v.imag, fills))
+        return pair(real, imag)  # type: ignore[return-value]
     h = twin(as_array(x, "pad"))
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise ShapeError(
@@ -272,17 +273,37 @@ def pad(x: Any, pad_width: Any, mode: Mode = "constant", *, constant_values: Any
             position=user_position(),
             remedy='"constant", "edge", "reflect", "symmetric" or "wrap"',
         )
-    fill = as_array(constant_values, "pad")
-    if fill.rank:
-        raise DTypeError("E121", f"pad takes one value, not {type_text(fill)}", position=user_position())
-    common_dtype("pad", [h, fill], user_position())
+    pairs = _pairs(h, _each(lambda v: _one_value(as_array(v, "pad")), constant_values), "values")
+    common_dtype("pad", [h, *(v for p in pairs for v in p)], user_position())
     for axis, (before, after) in enumerate(_widths(h, pad_width)):
         if before.constant != 0 or after.constant != 0:
-            h = _padded(h, axis, before, after, mode, fill)
+            h = _padded(h, axis, before, after, mode, pairs[axis])
     return h
 
 
-def _widths(h: Array, given: Any) -> list[tuple[Index, Index]]:
+def _one_value(fill: Array) -> Array:
+    if fill.rank:
+        raise DTypeError("E121", f"pad takes one value, not {type_text(fill)}", position=user_position())
+    return fill
+
+
+def _each(f: Callable[[Any], Any], x: Any) -> Any:
+    """Apply a function to a number, or to each of nested lists."""
+    return [_each(f, v) for v in x] if isinstance(x, list | tuple) else f(x)
+
+
+def _values(x: Any) -> Iterator[Any]:
+    """The numbers of nested lists."""
+    if isinstance(x, list | tuple):
+        for v in x:
+            yield from _values(v)
+    else:
+        yield x
+
+
+def _pairs(h: Array, given: Any, what: str) -> list[Any]:
+    """A pair (before, after) for each axis."""
+    shown = given
     if not isinstance(given, list | tuple | np.ndarray):
         given = (given, given)
     pairs = list(given)
@@ -295,11 +316,17 @@ def _widths(h: Array, given: Any) -> list[tuple[Index, Index]]:
     if (len(pairs) != h.rank and h.rank) or not fits:
         raise ShapeError(
             "E104",
-            f"pad: widths {given!r} for an array of {counted(h.rank, 'axis', 'axes')}",
+            f"pad: {what} {shown!r} for an array of {counted(h.rank, 'axis', 'axes')}",
             position=user_position(),
             facts=[describe(h, "array")],
             remedy="a number, a pair (before, after), or a pair for each axis",
         )
+    return pairs
+
+
+def _widths(h: Array, given: Any) -> list[tuple[Index, Index]]:
+    """The widths before and after each axis."""
+    pairs = _pairs(h, given, "widths")
     widths = [tuple(extent_of(e, "pad") for e in p) for p in pairs[: h.rank]]
     for e in (e for w in widths for e in w):
         if e.constant is not None and e.constant < 0:
@@ -307,7 +334,7 @@ def _widths(h: Array, given: Any) -> list[tuple[Index, Index]]:
     return widths  # type: ignore[return-value]
 
 
-def _padded(h: Array, axis: int, before: Index, after: Index, mode: Mode, fill: Array) -> Array:
+def _padded(h: Array, axis: int, before: Index, after: Index, mode: Mode, fill: Sequence[Array]) -> Array:
     n = h.extents[axis]
     if mode in ("reflect", "symmetric", "wrap"):
         for width in (before, after):
@@ -332,9 +359,11 @@ def _padded(h: Array, axis: int, before: Index, after: Index, mode: Mode, fill: 
         inside += [cond(">=", i)] if before.constant != 0 else []
         inside += [cond(">=", n - 1 - i)] if after.constant != 0 else []
         if mode == "constant":
-            if fill.literal is not None and fill.literal == 0:
+            if all(f.literal is not None and f.literal == 0 for f in fill):
                 return expr.bracket(inside, at(i))
-            return expr.select(expr.test(inside), at(i), expr.cast(fill.element((), dtype), dtype))
+            low, high = (expr.cast(f.element((), dtype), dtype) for f in fill)
+            outside = low if fill[0] is fill[1] else expr.select(expr.test([cond(">=", left)]), low, high)
+            return expr.select(expr.test(inside), at(i), outside)
         parts: list[tuple[list[Cond | bool], ir.Scalar]] = [(inside, at(i))]
         if before.constant != 0:
             parts.append(([cond(">=", left)], at(places[mode][0])))

@@ -41,7 +41,7 @@ def _power(z: Any, w: Any) -> ComplexArray:
         one = _alike(1.0, as_complex(z))
         found = functools.reduce(multiply, _squares(as_complex(z), abs(w)), one)
         return found if w >= 0 else divide(one, found)
-    z, w = as_complex(z), as_complex(w)
+    z, w = _together([as_complex(z), as_complex(w)])
     nothing = _real("logical_and", _real("equal", z.real, 0.0), _real("equal", z.imag, 0.0))
     safe = pair(choose(nothing, 1.0, z.real), z.imag)
     found = _analytic("exp")(multiply(w, _analytic("log")(safe)))
@@ -107,9 +107,16 @@ def complex_elementwise(name: str, values: Sequence[Any]) -> Any:
             position=user_position(),
             remedy="`pb.real`, `pb.imag` and `pb.abs` give real ones",
         )
-    zs = [as_complex(v) for v in values]
-    strong = next((z for z in zs if z.real.weak is None), None)
-    return function(*(zs if strong is None else [_alike(z, strong) for z in zs]))
+    return function(*_together([as_complex(v) for v in values]))
+
+
+def _together(zs: Sequence[ComplexArray]) -> Sequence[ComplexArray]:
+    """Operands in the widest complex type among the arrays, in which all arithmetic is done; numbers take it, too."""
+    strong = [z for z in zs if z.real.weak is None]
+    widest = max((z.dtype for z in strong), key=lambda t: t.part.bits, default=None)
+    if widest is None:
+        return zs
+    return [z if z.dtype is widest and z.real.weak is None else convert_complex(z, widest) for z in zs]
 
 
 def _alike(x: Any, z: ComplexArray) -> ComplexArray:

@@ -102,13 +102,13 @@ def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Arr
     )
 
 
-def diff(x: Any, /, axis: int = -1, *, n: int = 1, prepend: Any = None, append: Any = None) -> Array:
+def diff(x: Any, /, n: int = 1, axis: int = -1, *, prepend: Any = None, append: Any = None) -> Array:
     """Differences of neighboring elements along an axis, taken n times.
 
     Args:
         x: numbers.
-        axis: by default the last one.
         n: the number of differences; for 0 the result is x.
+        axis: by default the last one.
         prepend: an array to join before x first.
         append: an array to join after x first.
 

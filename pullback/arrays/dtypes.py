@@ -105,7 +105,7 @@ def iinfo(type: Any, /) -> IntegerInfo:
     return IntegerInfo(dtype.bits, dtype.maximum, dtype.minimum, dtype)
 
 
-def isdtype(dtype: Any, kind: Any, /) -> bool:
+def isdtype(dtype: Any, kind: Any) -> bool:
     """Whether a dtype equals another, or is of a kind: "bool", "integral", "real floating", ...
 
     >>> pb.isdtype(pb.int8, ("bool", "integral"))
@@ -180,9 +180,9 @@ class NamespaceInfo:
         """The processor."""
         return "cpu"
 
-    def devices(self) -> list[str]:
+    def devices(self) -> tuple[str, ...]:
         """The only device, the processor."""
-        return ["cpu"]
+        return ("cpu",)
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Kind]:
         """The default dtypes; floats are f32 if all floating inputs are."""

@@ -33,6 +33,11 @@ class DType:
         return _NUMPY[self.name]
 
     @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The NumPy dtype, which `np.dtype(x)` reads here: `np.zeros(3, x.dtype)` takes types of the language."""
+        return self.numpy
+
+    @property
     def size(self) -> int:
         """Bytes an element takes in a buffer."""
         return max(self.bits, 8) // 8

@@ -19,12 +19,22 @@ from typing import Any
 from pullback.lazy.awaiting import gather, run
 from pullback.lazy.counts import Stats, stats
 from pullback.lazy.foreign import Foreign
-from pullback.lazy.gradient import backward, grad, value_and_grad
+from pullback.lazy.gradients import backward, grad, value_and_grad
 from pullback.lazy.kernel import finish_compiling
 from pullback.lazy.layers import layer
 from pullback.lazy.namespace import asarray, from_dlpack, function_named, lift, names
 from pullback.lazy.node import Array
-from pullback.lazy.open_shapes import nonzero, unique_all, unique_counts, unique_inverse, unique_values
+from pullback.lazy.open_shapes import (
+    bincount,
+    nonzero,
+    ravel,
+    repeat,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+    unstack,
+)
 from pullback.lazy.remote import Remote, Worker, remote, workers
 from pullback.lazy.training import Trainer, weights
 from pullback.lazy.weight import Weight
@@ -41,6 +51,7 @@ __all__ = [
     "Worker",
     "asarray",
     "backward",
+    "bincount",
     "finish_compiling",
     "from_dlpack",
     "gather",
@@ -48,13 +59,16 @@ __all__ = [
     "layer",
     "lift",
     "nonzero",
+    "ravel",
     "remote",
+    "repeat",
     "run",
     "stats",
     "unique_all",
     "unique_counts",
     "unique_inverse",
     "unique_values",
+    "unstack",
     "value_and_grad",
     "weights",
     "workers",

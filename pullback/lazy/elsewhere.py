@@ -16,7 +16,7 @@ _TRACED: Final = """
     lazy apl all_over any_over argmax_over argmin_over build checkpoint cond custom_derivative debug exact fold
     forward_backward function graph hessian hvp in_range jacfwd jacobian jacrev jvp max_over min_over minimize
     odeint prod_over root root_scalar scan search_over sum_over threads tree_dot tree_map vjp vmap
-    while_loop Function Size Static distributions ravel
+    while_loop Function Size Static distributions
 """
 TRACED: Final = frozenset(_TRACED.split())
 

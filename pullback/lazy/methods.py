@@ -18,6 +18,8 @@ from pullback.ir import types
 from pullback.lazy.node import Array, leaf
 from pullback.lazy.numpy_calls import array_function, array_ufunc
 from pullback.lazy.operation import Application, Operation, apply, node_of, quick_key
+from pullback.lazy.promotion import as_numpy
+from pullback.lazy.subscripts import selected, taken
 from pullback.lazy.types import ArrayType
 from pullback.lazy.views import View
 from pullback.tracing import array as traced
@@ -209,10 +211,10 @@ def _viewing(application: Application) -> Application:
     return made
 
 
-def subscript(operation: Operation) -> Callable[[Any, Any], Any]:
+def subscript() -> Callable[[Any, Any], Any]:
     """Make the indexing method, with a cache of operations by key."""
     known: dict[Any, Any] = {}
-    rows = _Rows(operation)
+    operation, rows = Operation("operator.getitem", taken), _Rows(Operation("array.row", operator.getitem))
 
     def method(self: Array, key: Any) -> Any:
         if key.__class__ is int:
@@ -222,9 +224,7 @@ def subscript(operation: Operation) -> Callable[[Any, Any], Any]:
         application = known.get((self.type, quick))
         if quick is not None and application is not None:
             return node_of(application, operands)
-        from pullback.lazy.open_shapes import selected
-
-        node = apply(operation, (self, selected(key)), {})
+        node = apply(operation, selected(self.leaf, key), {})
         if quick is not None and len(operands) == 1 and node.application.quick:
             known[self.type, quick] = node.application
         return node
@@ -246,22 +246,24 @@ def installed() -> dict[str, Any]:
     """Install the operators and methods on the class; return them by name."""
     made: dict[str, Any] = {}
     for name in _BINARY:
-        function = getattr(operator, f"__{name}__")
+        function = as_numpy(f"operator.{name}", getattr(operator, f"__{name}__"))
         made[f"__{name}__"], made[f"__r{name}__"] = binary(Operation(f"operator.{name}", function))
     for name in _COMPARISONS:
-        made[f"__{name}__"] = binary(Operation(f"operator.{name}", getattr(operator, f"__{name}__")))[0]
+        function = as_numpy(f"operator.{name}", getattr(operator, f"__{name}__"))
+        made[f"__{name}__"] = binary(Operation(f"operator.{name}", function))[0]
     for name in _UNARY:
         made[f"__{name}__"] = unary(Operation(f"operator.{name}", getattr(operator, f"__{name}__")))
     for name in _PROPERTIES:
         made[name] = property(unary(Operation(f"array.{name}", operator.attrgetter(name))))
     made["at"] = property(at(Operation("array.at", _calls("at")), Operation("array.at.key", combined)))
-    made["__getitem__"] = subscript(Operation("operator.getitem", operator.getitem))
+    made["__getitem__"] = subscript()
     for name in ("__divmod__", "__rdivmod__", "__round__"):
         made[name] = general(Operation(f"array.{name}", _calls(name)))
+    made["ravel"] = general(Operation("array.ravel", lambda x: x.reshape(-1)))
     for kind in (traced.TracedArray, traced.Array, ComplexArray):
         for name, value in vars(kind).items():
             if callable(value) and not name.startswith("_") and name not in (*_OWN, "real", "imag"):
-                made.setdefault(name, general(Operation(f"array.{name}", _calls(name))))
+                made.setdefault(name, general(Operation(f"array.{name}", as_numpy(f"array.{name}", _calls(name)))))
     for name, method in made.items():
         if callable(method):
             method.__name__ = name

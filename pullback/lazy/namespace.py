@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
 
-from pullback.arrays.dtypes import API_VERSION
+from pullback.arrays.dtypes import API_VERSION, NamespaceInfo
 from pullback.device import is_on_device
 from pullback.lazy.copies import moved
 from pullback.lazy.elsewhere import TRACED, unknown
 from pullback.lazy.node import Array, leaf, value_of
+from pullback.lazy.open_shapes import nonzero, sizes_of
 from pullback.lazy.operation import Operation, apply, node_of, quick_key
-from pullback.lazy.places import leaf_at, place_named
+from pullback.lazy.places import default_place, leaf_at, place_named
+from pullback.lazy.promotion import NUMBERS, as_numpy, common_type
 from pullback.lazy.types import array_type
 from pullback.names import found, public
-from pullback.tracing.complex_array import complex_type
+from pullback.tracing.complex_array import ComplexType, complex_type
+from pullback.tracing.devices import CPU
 from pullback.tracing.making import unmasked
 
 __all__ = ["asarray", "from_dlpack", "function_named", "lift", "names"]
 
-INSPECTING: Final = frozenset({"can_cast", "finfo", "iinfo", "isdtype", "result_type", "broadcast_shapes"})
+INSPECTING: Final = frozenset({"can_cast", "finfo", "iinfo", "isdtype", "broadcast_shapes"})
 MODULES: Final = frozenset({"linalg", "fft", "special", "random", "verbs"})
 
 
@@ -36,7 +40,7 @@ def function_named(name: str) -> Any:
     if name == "__array_api_version__":
         return API_VERSION
     if name == "__array_namespace_info__":
-        return found(name)
+        return LazyInfo
     if name.startswith("_"):
         raise AttributeError(name)
     if name not in public() or name in TRACED:
@@ -49,11 +53,14 @@ def _lazy(name: str, value: Any) -> Any:
     short = name.rpartition(".")[2]
     if isinstance(value, ModuleType):
         return _Module(name, value) if short in MODULES else value
+    if short == "result_type":
+        return _result_type(value)
     if short in INSPECTING:
         return _inspecting(value)
     if not callable(value) or isinstance(value, type) or hasattr(value, "numpy"):
         return value
-    return _function(Operation(name, value), value)
+    made = _function(Operation(name, as_numpy(name, value)), value)
+    return _choosing(made) if name == "pb.where" else made
 
 
 _SIMPLE: Final = frozenset({"axis", "keepdims"})  # keywords whose equal values are interchangeable
@@ -61,25 +68,38 @@ _SIMPLE: Final = frozenset({"axis", "keepdims"})  # keywords whose equal values 
 
 def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[..., Any]:
     known: dict[Any, Any] = {}
+    plain = sizes_of(operation.name.removeprefix("pb."), traced)
 
     def function(*args: Any, **keywords: Any) -> Any:
         operands: list[Array] = []
         key = quick_key(args, operands)
         if keywords and key is not None:
             if not _SIMPLE.issuperset(keywords):
-                return apply(operation, args, keywords)
+                return apply(operation, *plain(args, keywords))
             key += tuple([v if v.__class__ is not list else tuple(v) for item in keywords.items() for v in item])
         application = known.get(key)
         if application is not None:
             return node_of(application, operands)
-        node = apply(operation, args, keywords)
+        node = apply(operation, *plain(args, keywords))
         if key is not None and isinstance(node, Array) and node.application.quick:
-            known[key] = node.application
+            if len(operands) == len(node.operands):  # no size was read from an array
+                known[key] = node.application
         return node
 
     function.__name__ = function.__qualname__ = operation.name.rpartition(".")[2]
     function.__doc__ = traced.__doc__
+    function.__wrapped__ = traced  # type: ignore[attr-defined]  # its signature is this one's
     return function
+
+
+def _choosing(where: Callable[..., Any]) -> Callable[..., Any]:
+    """`where`, which gives the positions of true elements if there is nothing to choose from, as NumPy's does."""
+
+    @functools.wraps(where)
+    def choosing(condition: Any, *choices: Any) -> Any:
+        return where(condition, *choices) if choices else nonzero(condition)
+
+    return choosing
 
 
 def lift(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,12 +124,26 @@ def lift(f: Callable[..., Any]) -> Callable[..., Any]:
 def _inspecting(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function of element types and shapes, which lazy arrays know without computing."""
 
+    @functools.wraps(function)
     def inspect(*args: Any, **keywords: Any) -> Any:
         return function(*(x.dtype if isinstance(x, Array) else x for x in args), **keywords)
 
-    inspect.__name__ = function.__name__
-    inspect.__doc__ = function.__doc__
     return inspect
+
+
+def _result_type(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`result_type`, of several kinds too, as operations on lazy arrays give it."""
+
+    @functools.wraps(function)
+    def result_type(*arrays_and_dtypes: Any) -> Any:
+        numbers = [x for x in arrays_and_dtypes if type(x) in NUMBERS]
+        dtypes = [x.dtype if hasattr(x, "dtype") else x for x in arrays_and_dtypes if type(x) not in NUMBERS]
+        if not dtypes:
+            return function(*numbers)
+        common = common_type([numpy_type(d) for d in dtypes], numbers)
+        return function(complex_type(common) or common)
+
+    return result_type
 
 
 class _Module:
@@ -131,6 +165,30 @@ class _Module:
 
     def __dir__(self) -> list[str]:
         return sorted(self._module.__all__)
+
+
+class LazyInfo(NamespaceInfo):
+    """The features of lazy arrays for the Python array API."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """The capabilities: masks and shapes that depend on data, as values are computed when they are needed."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
+
+    def default_device(self) -> str:
+        """The device of new arrays."""
+        return default_place() or CPU
+
+    def devices(self) -> tuple[str, ...]:
+        """The processor, and the devices of this computer."""
+        from pullback.runtime.device.listing import devices
+
+        return tuple(d.name for d in devices())
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
+        """The dtypes by name, all or of a kind; on a device there are no complex ones."""
+        found = super().dtypes(kind=kind)
+        on_device = (device or self.default_device()) != CPU
+        return {name: d for name, d in found.items() if not (on_device and isinstance(d, ComplexType))}
 
 
 def numpy_type(dtype: Any) -> np.dtype[Any]:

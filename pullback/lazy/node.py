@@ -183,10 +183,12 @@ class Array:
         Array.check(self, "complex()")
         return complex(value_of(self))
 
-    def __dlpack__(self, **keywords: Any) -> Any:
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
         Array.check(self, "DLPack")
         shared = stored(self) if self.type.device else np.array(value_of(self))
-        return shared.__dlpack__(**keywords)
+        return shared.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         kind, _, number = self.type.device.partition(":")

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.errors import DeviceError, TraceError
 from pullback.lazy.device_kernel import DeviceKernel, kernel_of
-from pullback.lazy.gradient import backward
+from pullback.lazy.gradients import backward
 from pullback.lazy.kernel import Kernel
 from pullback.lazy.node import Array
 from pullback.lazy.operation import traced_program

@@ -165,8 +165,17 @@ def _threshold(s: Array, rows: Any, columns: Any, rtol: Any) -> Array:
     return largest(s, axis=-1, keepdims=True) * rtol  # type: ignore[no-any-return]
 
 
+def _is_each(rtol: Any) -> bool:
+    """Whether a tolerance is an array of one number for each matrix."""
+    return rtol is not None and asarray(rtol).ndim > 0
+
+
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Array:
     """The number of singular values above `rtol` times the largest; by default the larger size times eps.
+
+    Args:
+        x: (..., m, n) floating-point or complex matrices.
+        rtol: a number, or one for each matrix.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function
@@ -177,6 +186,8 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Array:
     """
     s, _ = _scaled_values("matrix_rank", x)
     rows, columns = matrices("matrix_rank", x, square=False).shape[-2:]
+    if _is_each(rtol):
+        rtol = asarray(rtol)[..., None]
     return total((s > _threshold(s, rows, columns, rtol)).astype("int64"), axis=-1)
 
 
@@ -199,7 +210,8 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Array:
 
     Args:
         x: (..., m, n) floating-point or complex matrices.
-        rtol: singular values up to `rtol` times the largest count as 0; by default the larger size times eps.
+        rtol: singular values up to `rtol` times the largest count as 0; by default the larger size times eps. A number,
+            or one for each matrix.
     Derivative:
         With y the pseudoinverse: ẏ = -y ẋ y + y yᴴ ẋᴴ (I - x y) + (I - y x) ẋᴴ yᴴ y, if the rank is locally constant
         (Golub and Pereyra 1973).
@@ -217,16 +229,16 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Array:
 
     wide = _is_wide(h)
 
-    def one(x: Array) -> Array:
+    def one(x: Array, *own: Array) -> Array:
         a, factor, _ = rescaled(x)
         u, s, v = _thin(constant(adjoint(a) if wide else a))
-        limit = _threshold(s, a.shape[0], a.shape[1], rtol)
+        limit = _threshold(s, a.shape[0], a.shape[1], own[0][0, 0] if own else rtol)
         inverse = where(s > limit, 1 / where(s > limit, s, 1.0), 0.0)
         made = (v * inverse) @ adjoint(u)
         out: Array = emit_call("pinv", _second, (a, adjoint(made) if wide else made), _pinv_jvp)
         return out * factor
 
-    out: Array = each("pinv", one, h)
+    out: Array = each("pinv", one, h, *((asarray(rtol)[..., None, None],) if _is_each(rtol) else ()))
     return out
 
 

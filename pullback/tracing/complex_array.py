@@ -32,6 +32,11 @@ class ComplexType:
         """The NumPy dtype."""
         return np.dtype(self.name)
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype, which `np.dtype(x)` reads here."""
+        return self.numpy
+
     def __repr__(self) -> str:
         return self.name
 

@@ -98,6 +98,7 @@ ROWS: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
     "conj": (LAZY, lambda x: (x * 1j).conj()),
     "astype": (LAZY, lambda x: (x.astype("float32"), x.astype("int64"))),
     "reshape": (LAZY, lambda x: x.reshape(1, 2)),
+    "ravel": (LAZY, lambda x: x.ravel()),
     "transpose": (LAZY, lambda x: x.transpose()),
     "set": (LAZY, lambda x: x.set(0, x[1])),
     "add": (LAZY, lambda x: x.add(0, x[1])),
