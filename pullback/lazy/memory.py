@@ -358,7 +358,7 @@ class Written(Array):
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
         """Copy the array to another device; the array itself, if it is on this one."""
         own = self.leaf
-        found = own.to_device(device, stream=stream)
+        found = Array.moved(own, device)
         return self if found is own else found
 
 

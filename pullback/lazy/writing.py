@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.device import is_on_device
-from pullback.errors import DTypeError, IndexRangeError, PullbackError, ShapeError, TraceError
+from pullback.errors import DeviceError, DTypeError, IndexRangeError, PullbackError, ShapeError, TraceError
 from pullback.lazy.memory import Memory, Share, Step, Written, again, fixed, opened, written_weight
 from pullback.lazy.node import Array, value_of
 from pullback.lazy.operation import Operation, apply, as_operand
@@ -49,6 +49,11 @@ def _operand(value: Any, type: ArrayType, what: str = "") -> Array:
         made = leaf_at(np.asarray(_number(value, type, what), type.numpy), type.device)
     else:
         made = fixed(as_operand(Array.namespace.asarray(value) if isinstance(value, list | tuple) else value))
+        if made.type.device not in ("", type.device):
+            place = type.device or "cpu"
+            what = what or _assigned()
+            raise DeviceError("E422", f"{what}: the value is on {made.type.device}, the array on {place}",
+                              position=user_position(), remedy=f'`value.to_device("{place}")`')  # fmt: skip
         if not np.can_cast(made.type.numpy, type.numpy, "same_kind"):
             raise _unlike(what, repr(made.type), type)
     return made if made.type.dtype is type.dtype else made.astype(type.dtype)

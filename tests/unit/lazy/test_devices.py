@@ -22,6 +22,7 @@ from pullback.runtime.device import listing
 from pullback.runtime.device.array import DeviceArray
 from tests.support.devices import fake
 from tests.support.devices.fake import on_host
+from tests.unit.lazy import programs
 
 RNG = np.random.default_rng(3)
 A, B = RNG.normal(size=(3, 4)), RNG.normal(size=(3, 4))
@@ -114,7 +115,7 @@ def test_an_array_on_a_device(devices: fake.Driver) -> None:
     copies = devices.count("cuMemcpyDtoHAsync_v2")
     assert repr(large) == "lazy(f64[50, 40] on cuda:0)" and repr(on([1, 2])) == "lazy([1, 2])"
     assert devices.count("cuMemcpyDtoHAsync_v2") == copies + 1
-    assert copy.deepcopy(y) is y
+    assert copy.deepcopy(y).device == y.device and on_host(copy.deepcopy(y)).tolist() == on_host(y).tolist()
     again = pickle.loads(pickle.dumps(y))
     assert again.device == "cpu"
     np.testing.assert_array_equal(again, y)
@@ -508,3 +509,38 @@ def test_memory_is_given_back() -> None:
     for _ in range(3):
         step()
     assert free() == before and lazy.stats().tapes == tapes
+
+
+# Writes in place ----------------------------------------------------------------------------------------------------
+
+
+class OnDevice:
+    """The namespace, with new arrays on a device."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(lazy, name)
+
+    def asarray(self, values: Any) -> Any:
+        """An array on the device."""
+        return on(values)
+
+    def zeros(self, shape: Any) -> Any:
+        """Zeros on the device."""
+        return lazy.zeros(shape, device="cuda:0")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_writes_in_place(seed: int) -> None:
+    program = programs.Generator(20_000 + seed).source
+    found = programs.run(program, OnDevice())
+    for name, wanted in programs.run(program, np).items():
+        assert found[name].device == "cuda:0", name
+        np.testing.assert_allclose(found[name].to_device("cpu"), wanted, rtol=1e-12, atol=1e-12, err_msg=name)
+
+
+def test_a_value_on_another_device_is_refused() -> None:
+    x = on(A)
+    assert "E422" in said(lambda: x.__setitem__(0, on(B, "cuda:1")[0]))
+    x[0] = lazy.asarray(B)[0]  # from the processor, as operands of other operations
+    x[1] = B[1]
+    assert on_host(x).tolist() == [B[0].tolist(), B[1].tolist(), A[2].tolist()]
