@@ -159,7 +159,7 @@ KNOWN: Final = {
     'stats.cramervonmises(x, "norm")': "SciPy takes names of distributions for NumPy arrays only",
     "interpolate.RBFInterpolator(X, X[:, 0])(X + 0.1)": "SciPy reads the memory of complex numbers by `view`",
     "signal.savgol_filter(x, 5, 2)": "SciPy calls `xp.linalg.lstsq` with arguments of NumPy; the standard has none",
-    "metrics.matthews_corrcoef(k, l)": "scikit-learn calls the method `sum` with a type, which the standard has as a function alone",
+    "metrics.matthews_corrcoef(k, l)": "scikit-learn calls the method `sum` with a type, which only the function has",
     'utils.class_weight.compute_class_weight("balanced", classes=xp.unique_values(g), y=g)':
         "scikit-learn asks for a NumPy array",
 }  # fmt: skip
