@@ -271,6 +271,8 @@ def watch(x: Array) -> None:
     while (share := share_of(base)) is None and base.application is not None and base.application.view is not None:
         chain.append(base)
         base = base.operands[0]
+    if share is None and not base.type.shape:
+        return  # a number, as NumPy has it: its elements cannot be shared
     if share is None:
         share = base._share = Share(Memory(base), None)
     memory = share.memory

@@ -55,6 +55,8 @@ def view(
         base: of a view, as NumPy has them: the array that it shows, how, and by what (`arrays.in_place`).
     """
     h = blank()
+    if base is not None and not base[0].extents and base[0].base is None:
+        base = None  # of a number, which does not change
     h.base, h.home = base, place()
     if h.home is not None:
         h.home[0].closures.append(weakref.ref(h))

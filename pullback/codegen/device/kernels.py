@@ -331,7 +331,7 @@ class KernelWriter(Writer):
         self.since |= then
 
     def _apart(self, s: If) -> None:
-        """Add a branch without braces: each thread loop tests the condition, and all threads reach all barriers."""
+        """Add a branch whose thread loops each test the condition: all threads reach all barriers."""
         outer, test = self.taken, self.expressions.value(s.test)
         sides = [("taken", test, s.then), ("other", f"!({test})", s.otherwise)]
         found = [(self.names((s, word), word), value, body) for word, value, body in sides if body]

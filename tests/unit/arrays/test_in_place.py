@@ -57,7 +57,9 @@ def aliases(xp: Any, a: Any) -> Any:
     number = xp.sum(x)
     kept = number
     number += 1.0
-    return x, y, kept, number
+    one = xp.reshape(kept, (1,))
+    one[0] = 2.0
+    return x, y, kept, number, one
 
 
 def keys(xp: Any, a: Any) -> Any:

@@ -107,8 +107,11 @@ def test_numbers_do_not_change() -> None:
     total += 1.0
     assert (float(kept), float(total)) == (3.0, 4.0)
     element = x[0]
+    one, dots = lazy.reshape(element, (1,)), element[...]
     x[0] = 9.0
-    assert float(element) == 1.0
+    one[0] = 5.0
+    dots[...] += 3.0
+    assert (float(element), one.tolist(), float(dots)) == (1.0, [5.0], 4.0)
 
 
 @pytest.mark.parametrize("first", [False, True])
