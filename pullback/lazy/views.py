@@ -45,7 +45,7 @@ def _same(a: Any) -> Any:
 
 
 VIEWS: Final[dict[str, Look]] = {
-    "operator.getitem": lambda a, key: a[key], "array.row": lambda a, key: a[key],
+    "operator.getitem": lambda a, key: a[key],
     "array.T": _transposed, "array.transpose": _transposed, "pb.permute_dims": _transposed,
     "array.mT": _exchanged, "pb.matrix_transpose": _exchanged, "pb.linalg.matrix_transpose": _exchanged,
     "array.reshape": _reshaped, "pb.reshape": _reshaped, "array.ravel": lambda a: a.reshape(-1),
@@ -89,7 +89,7 @@ def view_of(name: str, args: Sequence[Any], keywords: dict[str, Any], type: Arra
     if part == "imag" and not type.form:
         return None
     own = View(lambda a: look(a, *args, **keywords), part if type.form else "",
-               args[0] if name in ("operator.getitem", "array.row") else None)  # fmt: skip
+               args[0] if name == "operator.getitem" else None)  # fmt: skip
     return own if _shares(own, type) else None
 
 
