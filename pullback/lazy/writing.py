@@ -19,7 +19,7 @@ import numpy as np
 
 from pullback.device import is_on_device
 from pullback.errors import DeviceError, DTypeError, IndexRangeError, PullbackError, ShapeError, TraceError
-from pullback.lazy.memory import Memory, Share, Step, Written, again, fixed, opened, written_weight
+from pullback.lazy.memory import Memory, Share, Step, Written, again, fixed, opened, share_of, written_weight
 from pullback.lazy.node import Array, value_of
 from pullback.lazy.operation import Operation, apply, as_operand
 from pullback.lazy.places import leaf_at
@@ -321,7 +321,7 @@ def _write(share: Share, key: Any, value: Array) -> None:
 
 
 def _overlaps(place: np.ndarray[Any, Any]) -> bool:
-    return any(n > 1 and not s for n, s in zip(place.shape, place.strides))
+    return bool(place.size) and any(n > 1 and not s for n, s in zip(place.shape, place.strides))
 
 
 def _fitting(value: Array, selected: tuple[int, ...]) -> Array:
@@ -440,6 +440,14 @@ _IN_PLACE: Final = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "m
                     "rshift")  # fmt: skip
 
 
+def _is_shared(x: Array) -> bool:
+    """Whether an array without axes was written, or is a view such as `x[..., 0]`; others are numbers."""
+    if x.__class__ is Written or (x.application is not None and x.application.view is not None):
+        return True
+    share = share_of(x)
+    return share is not None and share.path is not None
+
+
 def _in_place(name: str) -> Callable[[Array, Any], Any]:
     combine = getattr(Array, f"__{name}__")
 
@@ -447,7 +455,7 @@ def _in_place(name: str) -> Callable[[Array, Any], Any]:
         if isinstance(self, Weight):
             raise written_weight(self.name)
         node = combine(self.leaf, other)
-        if node is NotImplemented or (not self.type.shape and self.__class__ is not Written):
+        if node is NotImplemented or (not self.type.shape and not _is_shared(self)):
             return node  # of rank 0 as numbers, which do not change
         what = f"x {_SIGNS[name]}= ..."
         if node.type.shape != self.type.shape:

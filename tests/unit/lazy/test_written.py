@@ -106,7 +106,9 @@ def test_numbers_do_not_change() -> None:
     kept = total
     total += 1.0
     assert (float(kept), float(total)) == (3.0, 4.0)
-    element = x[0]
+    element, last = x[0], x[..., -1]
+    last += 1.0  # a view without axes
+    assert x.tolist() == [1.0, 3.0]
     one, dots = lazy.reshape(element, (1,)), element[...]
     x[0] = 9.0
     one[0] = 5.0
