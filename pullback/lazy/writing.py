@@ -441,11 +441,18 @@ _IN_PLACE: Final = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "m
 
 
 def _is_shared(x: Array) -> bool:
-    """Whether an array without axes was written, or is a view such as `x[..., 0]`; others are numbers."""
-    if x.__class__ is Written or (x.application is not None and x.application.view is not None):
-        return True
+    """Whether an array without axes was written, or is a view such as `x[..., 0]`; others are numbers.
+
+    A view of a number, such as `reshape(x[0], ())`, is a number.
+    """
     share = share_of(x)
-    return share is not None and share.path is not None
+    if share is not None and share.path is not None and share.memory is not None and share.memory.type.shape:
+        return True
+    while x.__class__ is not Written and x.application is not None and x.application.view is not None and x.operands:
+        x = x.operands[0]
+        if x.type.shape:
+            return True
+    return x.__class__ is Written
 
 
 def _in_place(name: str) -> Callable[[Array, Any], Any]:

@@ -82,12 +82,12 @@ def running(frames: Sequence[FrameType]) -> str | None:
 
 
 def counterpart(name: str, module: str = "") -> Callable[..., Any] | None:
-    """The public function of this or the equivalent name; a given module is searched first."""
+    """The public function of this or the equivalent name; with a module, one of its own or an equivalent one."""
     package = public_names()
     inner = getattr(package, module, None)
     if inner is not None and name in inner.__all__:
         return getattr(inner, name)  # type: ignore[no-any-return]
-    own = name if name in package.__all__ else words("names", "pullback").get(name, "")
+    own = name if name in package.__all__ and inner is None else words("names", "pullback").get(name, "")
     return getattr(package, own) if own in package.__all__ else None
 
 

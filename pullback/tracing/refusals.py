@@ -17,6 +17,7 @@ from pullback.ir.reduction import COMBINING
 from pullback.source import Position, called, source_text, user_position
 from pullback.tracing import elsewhere
 from pullback.tracing.active import ended, is_tracing
+from pullback.tracing.numpy_calls import OTHERS, OWN, arguments
 
 
 class Refusals:
@@ -133,34 +134,50 @@ class Refusals:
                 "`y = y + x` inside the function, and return it: arrays of the language never change",
                 "E136",
             )
-        found = elsewhere.counterpart("bitwise_invert" if name == "invert" else name) if method == "__call__" else None
         if method == "reduce":
-            found = elsewhere.counterpart(COMBINING.get(name, "?"))
+            found, keywords = elsewhere.counterpart(COMBINING.get(name, "?")), {"axis": 0, **keywords}
+            return self._as_here(f"{name}.reduce", found, inputs, keywords)
+        if name in OWN and method == "__call__" and not keywords:
+            return OWN[name](elsewhere.public_names(), *inputs)
+        is_here = method == "__call__" and name not in OTHERS
+        found = elsewhere.counterpart("bitwise_invert" if name == "invert" else name) if is_here else None
         return self._as_here(f"{name}{'' if method == '__call__' else '.' + method}", found, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, inputs: Any, keywords: Any) -> Any:
         own = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
+        if own in OWN and (y := OWN[own](elsewhere.public_names(), *inputs, **keywords)) is not NotImplemented:
+            return y
         found = elsewhere.counterpart(function.__name__, own.rpartition(".")[0])
-        return self._as_here(own, found, inputs, keywords)
+        return self._as_here(own, None if function.__name__ in OTHERS else found, inputs, keywords, function)
 
-    def _as_here(self, name: str, found: Any, inputs: Any, keywords: Any) -> Any:
-        """Call the equivalent of a NumPy function; TraceError if it is missing or refuses these arguments."""
+    def _as_here(self, name: str, found: Any, inputs: Any, keywords: Any, function: Any = None) -> Any:
+        """Call the equivalent of a NumPy function; TraceError if it is missing or refuses these arguments.
+
+        Args:
+            function: NumPy's, whose parameters have other places; None if they have the same.
+        """
         if found is None:
             raise self._refused(
                 f"numpy.{name} was given a traced array, whose values it needs",
                 elsewhere.remedy(name.split(".")[-1], misspelled=False),
                 "E136",
             )
+        error = "they mean something else here"
+        call: tuple[Any, Any] | None = inputs, keywords
+        if function is not None:
+            call = arguments(elsewhere.public_names(), function, found, inputs, keywords)
+        args, named = (inputs, keywords) if call is None else call
         try:
-            inspect.signature(found).bind(*inputs, **keywords)
-        except TypeError as error:
+            inspect.signature(found).bind(*args, **named)
+        except TypeError as mismatch:
+            call, error = None, str(mismatch)
+        if call is None:
             raise self._refused(
                 f"numpy.{name} is `pb.{found.__name__}` here, which takes other arguments: {error}",
                 f"`{elsewhere.form('pb.' + found.__name__, found)}`",
                 "E136",
-            ) from None
-        return found(*inputs, **keywords)
-
+            )
+        return found(*args, **named)
 
 
 _BUILTINS = {

@@ -164,18 +164,18 @@ UnknownNameError [E146] pullback.linalg has no 'eigenvalues'
 ''',
     ),
     (
-        "linalg: NumPy's norm",
+        "linalg: NumPy's least squares",
         '''
 @pb.function
-def f(a: Float64[Array, "N"]):
-    return np.linalg.norm(a)
+def f(a: Float64[Array, "N N"]):
+    return np.linalg.lstsq(a, a)
 ''',
         '''\
-TraceError [E136] numpy.linalg.norm was given a traced array, whose values it needs
+TraceError [E136] numpy.linalg.lstsq was given a traced array, whose values it needs
   --> user.py:3:12
-   |     return np.linalg.norm(a)
-   |            ^^^^^^^^^^^^^^^^^
-  try: `pb.linalg.vector_norm(x)`, `pb.linalg.matrix_norm(x)`      See `pullback explain-error E136`
+   |     return np.linalg.lstsq(a, a)
+   |            ^^^^^^^^^^^^^^^^^^^^^
+  try: `pb.linalg.lstsq`      See `pullback explain-error E136`
 ''',
     ),
     (
@@ -965,18 +965,18 @@ TraceError [E136] a traced array was given to NumPy, which needs its values
 ''',
     ),
     (
-        "np.dot and np.transpose",
+        "np.dot and np.rot90",
         '''
 @pb.function
 def f(x: Float64[Array, "N M"]):
-    return np.dot(np.transpose(x), x)
+    return np.dot(np.rot90(x), x)
 ''',
         '''\
-TraceError [E136] numpy.transpose is `pb.permute_dims` here, which takes other arguments: missing a required argument: 'axes'
+TraceError [E136] numpy.rot90 was given a traced array, whose values it needs
   --> user.py:3:19
-   |     return np.dot(np.transpose(x), x)
-   |                   ^^^^^^^^^^^^^^^
-  try: `pb.permute_dims(x, axes)`      See `pullback explain-error E136`
+   |     return np.dot(np.rot90(x), x)
+   |                   ^^^^^^^^^^^
+  try: `dir(pb)` lists what there is      See `pullback explain-error E136`
 ''',
     ),
     (

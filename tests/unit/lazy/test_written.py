@@ -259,3 +259,16 @@ def test_a_value_computed_before_the_backward_pass_keeps_its_derivative() -> Non
         return lazy.sum(y * y) if float(lazy.stop_gradient(lazy.sum(y))) > 0 else lazy.sum(y)
 
     assert lazy.grad(f)(np.ones(2)).tolist() == [2, 2]
+
+
+def test_a_view_of_a_number_is_a_number() -> None:
+    for xp in (np, lazy):
+        number = xp.asarray([1.0, 2.0])[1]
+        for view in (xp.reshape(number, ()), xp.squeeze(number, axis=())):
+            same = view
+            same *= 3.0
+            assert (float(view), float(same)) == (2.0, 6.0)
+        array = xp.asarray([1.0, 2.0])[..., 1]
+        same = view = xp.reshape(array, ())
+        same *= 3.0
+        assert (float(view), float(same), float(array)) == (6.0, 6.0, 6.0)
