@@ -89,7 +89,7 @@ def shares(title: str, counts: Sequence[Sequence[float]], names: Sequence[str], 
         down, across: what rows and columns are.
 
     >>> shares("two classes", [[3, 1], [0, 2]], ["a", "b"], "label", "found").width
-    170.0
+    162.6
     """
     size = max(22.0, min(48.0, 480 / len(names)))
     left = 48 + LETTER * max(map(len, names))

@@ -111,7 +111,7 @@ def complex_elementwise(name: str, values: Sequence[Any]) -> Any:
 
 
 def _together(zs: Sequence[ComplexArray]) -> Sequence[ComplexArray]:
-    """Operands in the widest complex type among the arrays, in which all arithmetic is done; numbers take it, too."""
+    """Operands in the widest complex type among the arrays, which numbers take, too."""
     strong = [z for z in zs if z.real.weak is None]
     widest = max((z.dtype for z in strong), key=lambda t: t.part.bits, default=None)
     if widest is None:

@@ -246,8 +246,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
             position=user_position(),
             facts=[describe(h, "array")],
         )
-    base = (h, "read-only", None)
-    return view(wanted, h.settled, lambda indices: aligned(h, indices), user_position(), h.name, base)
+    return view(wanted, h.settled, lambda i: aligned(h, i), user_position(), h.name, (h, "read-only", None))
 
 
 @by_parts

@@ -93,7 +93,7 @@ def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[...,
 
 
 def _choosing(where: Callable[..., Any]) -> Callable[..., Any]:
-    """`where`, which gives the positions of true elements if there is nothing to choose from, as NumPy's does."""
+    """`where`, which as NumPy's gives the positions of true elements without choices."""
 
     @functools.wraps(where)
     def choosing(condition: Any, *choices: Any) -> Any:

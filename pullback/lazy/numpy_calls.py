@@ -21,7 +21,7 @@ _OTHERS: Final = OTHERS | {"ravel"}  # libraries call np.ravel for memory
 
 
 def array_function(self: Array, function: Any, types: Any, inputs: Any, keywords: Any) -> Any:
-    """Apply a NumPy function: the differentiable one of this namespace if it takes these arguments, else NumPy's.
+    """Apply the counterpart of a NumPy function if it takes these arguments, else NumPy's own.
 
     Raises:
         DerivativeError: [E715] an active gradient depends on the values, and the result may contain some of them.

@@ -14,7 +14,10 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.lazy.node import Array, leaf, value_of
-from pullback.lazy.operation import as_operand
+from pullback.lazy.operation import Operation, apply, as_operand
+from pullback.lazy.promotion import as_numpy
+from pullback.state import cached
+from pullback.tracing.elsewhere import public_names
 
 __all__ = ["bincount", "known", "nonzero", "ravel", "repeat", "sizes_of", "unique_all", "unique_counts",
            "unique_inverse", "unique_values", "unstack"]  # fmt: skip
@@ -62,9 +65,7 @@ def unique_all(x: Any, /) -> UniqueAll:
 
 
 def _flat(x: Array) -> Array:
-    from pullback.lazy.namespace import function_named
-
-    found: Array = function_named("reshape")(x, (-1,))
+    found: Array = _traced("reshape")(x, (-1,))
     return found
 
 
@@ -111,9 +112,9 @@ def unique_values(x: Any, /) -> Array:
 
 
 def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
-    """Repeat every slice along the axis `repeats` times, or each as often as an array says, which is computed first.
+    """Repeat every slice along the axis `repeats` times, or each as often as an array says.
 
-    None repeats the elements of x flattened.
+    The array is computed first. Without an axis the elements of x are repeated.
 
     >>> from pullback import lazy
     >>> lazy.repeat(lazy.asarray([5, 6]), lazy.asarray([1, 2])).tolist()
@@ -187,10 +188,14 @@ def unstack(x: Any, /, axis: int = 0) -> tuple[Array, ...]:
 
 
 def _traced(name: str) -> Callable[..., Array]:
-    from pullback.lazy.namespace import function_named
+    """The function of traced arrays as an operation."""
+    operation = _operation(name)
+    return lambda *args, **keywords: apply(operation, args, keywords)
 
-    found: Callable[..., Array] = function_named(name)
-    return found
+
+@cached(16)
+def _operation(name: str) -> Operation:
+    return Operation(f"pb.{name}", as_numpy(f"pb.{name}", getattr(public_names(), name)))
 
 
 # Sizes ------------------------------------------------------------------------------------------------------------
@@ -208,7 +213,7 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def sizes_of(name: str, traced: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[str, Any]], Arguments]:
-    """What reads the sizes among the arguments of a function that are given as arrays."""
+    """The function that reads the sizes among arguments that are given as arrays."""
     sizes = _SIZES.get(name, "").split()
     if not sizes:
         return lambda args, keywords: (args, keywords)

@@ -1,4 +1,4 @@
-"""Operands of several kinds, converted as NumPy converts them: bools, integers, floats, complex numbers.
+"""Operands of several kinds, converted as NumPy converts them, such as bools and floats.
 
     lazy.asarray([1, 2]) / 2              float64: integers have no quotient
     lazy.asarray([1, 2]) * 0.5            float64: the type of a Python float
@@ -121,7 +121,7 @@ _RULES: Final[dict[str, Rule]] = {
 
 
 def as_numpy(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of traced arrays, with operands converted as NumPy does; the function itself if none are.
+    """The function of traced arrays with operands converted as NumPy does, or the function itself.
 
     Args:
         name: as in `pb.sum`, `pb.linalg.solve`, `operator.add` or `array.sum`, for a method.

@@ -21,7 +21,7 @@ __all__ = ["selected", "taken"]
 
 
 def taken(x: TracedArray, key: Any) -> Any:
-    """`x[key]` of traced arrays, where integers computed from data count from the end below 0, as Python's do."""
+    """`x[key]` of traced arrays, where computed integers below 0 count from the end."""
     items = key if isinstance(key, tuple) else (key,)
     if not any(map(_is_number, items)):
         return operator.getitem(x, key)
@@ -45,7 +45,7 @@ def _from_end(i: Traced, size: Any) -> Traced:
 
 
 def selected(x: Array, key: Any) -> tuple[Array, Any]:
-    """An array and a subscript with masks replaced by the positions of true elements, and arrays in slices by numbers.
+    """An array and a subscript, with positions in place of masks and numbers in place of arrays in slices.
 
     A mask without axes adds one, of size 1 or 0.
     """

@@ -82,7 +82,7 @@ def running(frames: Sequence[FrameType]) -> str | None:
 
 
 def counterpart(name: str, module: str = "") -> Callable[..., Any] | None:
-    """The public function of this or the equivalent name; with a module, one of its own or an equivalent one."""
+    """The public function of this or the equivalent name; a module has its own names."""
     package = public_names()
     inner = getattr(package, module, None)
     if inner is not None and name in inner.__all__:

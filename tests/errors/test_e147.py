@@ -365,12 +365,11 @@ x = lazy.zeros((3,), dtype=np.int64)
 x += 0.5
 ''',
         '''\
-DTypeError [E120] add: i64[3] and a Python float have no common element type
+DTypeError [E120] x += ...: the value is f64[3], the elements are i64
   --> user.py:3:1
    | x += 0.5
    | ^^^^^^^^
-   | left operand : i64[3]      right operand : a Python float
-  try: `x.astype(pb.float64)` converts one side      See `pullback explain-error E120`
+  try: convert the value with `astype`, or the array before the write      See `pullback explain-error E120`
 ''',
     ),
     (

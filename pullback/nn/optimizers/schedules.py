@@ -273,7 +273,7 @@ class one_cycle_schedule(Schedule):
     >>> from pullback import nn
     >>> schedule = nn.one_cycle_schedule(0.1, total_steps=101, pct_start=0.5, div_factor=10)
     >>> [round(schedule(t), 4) for t in (0, 25, 49.5, 75, 100)]
-    [0.01, 0.0557, 0.1, 0.0493, 0.0]
+    [0.01, 0.0557, 0.1, 0.0492, 0.0]
     """
 
     learning_rate: float
