@@ -26,7 +26,8 @@ FOLDERS = frozenset(TESTS / name for name in ("docs", "examples", "laws", "paper
 TABLES = frozenset(  # modules whose tests are themselves rows: those of tables without parameters, the longest ones
     TESTS / f"{name}.py"
     for name in (
-        "docs/test_notebooks", "examples/test_clean_c", "table/test_array_api_values", "table/test_standard",
+        "docs/test_notebooks", "examples/test_clean_c", "peers/test_gradient_calls",
+        "table/test_array_api_values", "table/test_standard",
         "unit/arrays/test_arrange", "unit/arrays/test_complex", "unit/arrays/test_complex_special",
         "unit/cli/test_train", "unit/distributions/test_distributions", "unit/distributions/test_ends",
         "unit/distributions/test_samples", "unit/distributions/test_values", "unit/distributions/test_vectors",

@@ -155,12 +155,23 @@ def _select(xp: Any, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     return default
 
 
+def _broadcast_arrays(xp: Any, *args: Any, subok: bool = False) -> Any:
+    """`np.broadcast_arrays` with None or text among the arguments, as matplotlib has it: those stay NumPy's."""
+    plain = [not hasattr(x, "shape") and np.asarray(x).dtype.kind not in "biufc" for x in args]
+    if not any(plain) or all(plain):
+        return NotImplemented
+    together = iter(xp.broadcast_arrays(*(xp.asarray(x) for x, odd in zip(args, plain, strict=True) if not odd)))
+    found = [None if odd else next(together) for odd in plain]
+    shape = next(x.shape for x in found if x is not None)
+    return tuple(np.broadcast_to(np.asarray(x), shape) if y is None else y for x, y in zip(args, found, strict=True))
+
+
 OWN: Final[dict[str, Callable[..., Any]]] = {
     "transpose": _transpose, "squeeze": _squeeze, "diagonal": _diagonal, "trace": _trace, "dot": _dot, "inner": _inner,
     "outer": _outer, "fliplr": lambda xp, m: xp.flip(m, axis=1),
     "flipud": lambda xp, m: xp.flip(m, axis=0), "select": _select, "linalg.norm": _norm,
     "hstack": lambda xp, tup: _beside(xp, tup, 1), "vstack": lambda xp, tup: _beside(xp, tup, 0, 2),
-    "column_stack": _columns,
+    "column_stack": _columns, "broadcast_arrays": _broadcast_arrays,
     "fabs": lambda xp, x: abs(xp.divide(x, 1)),
     "conjugate": lambda xp, x: xp.conj(x),
     "float_power": lambda xp, x1, x2: xp.pow(xp.divide(x1, 1), x2),

@@ -201,9 +201,9 @@ def problem(call: str, xp: Any, home: str) -> str:
     """What is wrong with a call on arrays of a namespace; empty if its numbers are those on NumPy arrays."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        wanted = leaves(_value(call, np, home))
+        wanted = leaves(value(call, np, home))
         try:
-            found = leaves(_value(call, xp, home))
+            found = leaves(value(call, xp, home))
         except Exception as error:
             return f"{type(error).__name__}: {' '.join(str(error).split())}"
         if len(found) != len(wanted):
@@ -219,9 +219,10 @@ def problem(call: str, xp: Any, home: str) -> str:
     return ""
 
 
-def _value(call: str, xp: Any, home: str) -> Any:
+def value(call: str, xp: Any, home: str, **given: Any) -> Any:
+    """The result of a call on arrays of a namespace; `given` replaces some of `arrays`."""
     path = call.split("(", 1)[0].split(".")[:-1]
-    names: dict[str, Any] = {"xp": xp, **arrays(xp)}
+    names: dict[str, Any] = {"xp": xp, **arrays(xp), **given}
     inside = ("stats", "metrics", "linear_model", "naive_bayes", "optimize")
     for module in {path[0], *(w for w in inside if f"{w}." in call)}:
         names[module] = importlib.import_module(f"{home}.{module}")
