@@ -177,6 +177,7 @@ WITHOUT = {
     "gradbench.saddle": "differentiates inside of loops that end by a test",
     "gradbench.steepest": "a module of the two before",
     "network": "trains by `nn.fit`, which differentiates inside",
+    "reverse": "trains by `nn.fit`, which differentiates inside",
 }
 
 

@@ -17,7 +17,6 @@ from pullback.ir.reduction import COMBINING
 from pullback.source import Position, called, source_text, user_position
 from pullback.tracing import elsewhere
 from pullback.tracing.active import ended, is_tracing
-from pullback.tracing.numpy_calls import OTHERS, OWN, arguments
 
 
 class Refusals:
@@ -127,6 +126,8 @@ class Refusals:
         raise self._refused("a traced array was given to NumPy, which needs its values", remedy, "E136")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+        from pullback.tracing.numpy_calls import OTHERS, OWN  # imported with the first call, not with the package
+
         name = ufunc.__name__
         if "out" in keywords or method == "at":
             raise self._refused(
@@ -144,6 +145,8 @@ class Refusals:
         return self._as_here(f"{name}{'' if method == '__call__' else '.' + method}", found, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, inputs: Any, keywords: Any) -> Any:
+        from pullback.tracing.numpy_calls import OTHERS, OWN
+
         own = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
         if own in OWN and (y := OWN[own](elsewhere.public_names(), *inputs, **keywords)) is not NotImplemented:
             return y
@@ -162,6 +165,8 @@ class Refusals:
                 elsewhere.remedy(name.split(".")[-1], misspelled=False),
                 "E136",
             )
+        from pullback.tracing.numpy_calls import arguments
+
         error = "they mean something else here"
         call: tuple[Any, Any] | None = inputs, keywords
         if function is not None:
