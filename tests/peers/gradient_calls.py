@@ -48,9 +48,8 @@ spatial.transform.Rotation.from_mrp(X).as_rotvec()  spatial.transform.RigidTrans
 linalg.khatri_rao(A, A)  linalg.hankel(x)  cluster.vq.whiten(A)
 """
 
-# Functions that read values, in which a gradient is refused (E715).
-REFUSED: Final = frozenset(
-    """
+# Functions that read values, so that a gradient is refused (E715).
+_READING: Final = """
 stats.trimboth stats.f_oneway stats.spearmanr stats.kendalltau stats.ks_1samp stats.ranksums
 stats.wasserstein_distance stats.energy_distance stats.expectile stats.linregress stats.theilslopes stats.boxcox
 stats.shapiro stats.levene stats.dunnett stats.page_trend_test stats.percentileofscore stats.scoreatpercentile
@@ -74,9 +73,10 @@ metrics.max_error metrics.r2_score metrics.explained_variance_score metrics.mean
 metrics.mean_tweedie_deviance metrics.mean_poisson_deviance metrics.mean_gamma_deviance metrics.d2_tweedie_score
 metrics.d2_absolute_error_score metrics.d2_brier_score metrics.d2_log_loss_score preprocessing.RobustScaler
 preprocessing.scale linear_model.LogisticRegression linear_model.PoissonRegressor calibration.CalibratedClassifierCV
-signal.zpk2sos signal.tf2ss signal.sosfilt_zi linalg.khatri_rao linalg.hankel
-""".split()
-)
+signal.zpk2sos signal.tf2ss signal.sosfilt_zi linalg.khatri_rao linalg.hankel spatial.distance.cdist
+spatial.distance.pdist spatial.procrustes
+"""
+REFUSED: Final = frozenset(_READING.split())
 
 # What has no gradient for other reasons, or one that differs from differences.
 KNOWN: Final = {
@@ -124,6 +124,7 @@ def outcome(call: str, name: str, home: str) -> str:
 
 
 def _compared(found: Any, wanted: Any) -> str:
+    """The outcome for a gradient and for differences along the same directions."""
     largest = np.max(np.abs(wanted), initial=1e-2)
     if not np.allclose(found, wanted, rtol=RELATIVE, atol=ABSOLUTE * largest):
         k = np.argmax(np.abs(found - wanted))
@@ -138,6 +139,7 @@ def _smooth(parts: list[Any]) -> list[int]:
 
 
 def _weighted(parts: list[Any], xp: Any, chosen: list[int]) -> Any:
+    """The sum of the chosen numbers of a result, each with its own weight, and imaginary parts with another."""
     total = 0.0
     for k in chosen:
         part = xp.asarray(parts[k])
