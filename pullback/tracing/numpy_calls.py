@@ -156,7 +156,7 @@ def _select(xp: Any, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 def _broadcast_arrays(xp: Any, *args: Any, subok: bool = False) -> Any:
-    """`np.broadcast_arrays` with None or text among the arguments, as matplotlib has it: those stay NumPy's."""
+    """`np.broadcast_arrays` of arrays, and of None or text, which stay NumPy's, for matplotlib."""
     plain = [not hasattr(x, "shape") and np.asarray(x).dtype.kind not in "biufc" for x in args]
     if not any(plain) or all(plain):
         return NotImplemented
