@@ -56,7 +56,9 @@ def test_python(x: Any, wanted: Any) -> None:
     is_taken(x, wanted)
 
 
-@pytest.mark.parametrize("x", [["a", "b"], np.array(["2020-01-01"], "datetime64[D]"), [object()]], ids=repr)
+@pytest.mark.parametrize(
+    "x", [["a", "b"], np.array(["2020-01-01"], "datetime64[D]"), [object()]], ids=["texts", "dates", "objects"]
+)
 def test_refused(x: Any) -> None:
     with pytest.raises(PullbackError, match="E1"):
         lazy.asarray(x)
