@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +17,7 @@ from pathlib import Path
 from pullback.device import H100, MOST_GROUPS
 
 MISSING = "NVRTC is not installed: pip install nvidia-cuda-nvrtc"
+ROOT = Path(__file__).resolve().parents[3]
 SHARED = 233_472  # bytes of a multiprocessor
 
 
@@ -48,11 +53,20 @@ def compiled(text: str, architecture: str = "sm_90a", *options: str) -> tuple[by
     Raises:
         ValueError: the text does not compile; the message is the compiler's.
     """
-    rtc = loaded()
-    assert rtc is not None, MISSING
+    assert loaded() is not None, MISSING
     given = (f"--gpu-architecture={architecture}", "--std=c++17", "--ptxas-options=-v", *options)
-    cubin, log = image_and_log(rtc, text, given)
+    cubin, log = _apart(text, given)
     return cubin, dict(_reported(log))
+
+
+def _apart(text: str, options: Sequence[str]) -> tuple[bytes, str]:
+    """Compile in a process of its own: NVRTC crashes in one that has loaded the driver for tests."""
+    command = [sys.executable, "-m", __name__, *options]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True, cwd=ROOT)
+    found: dict[str, str] = json.loads(done.stdout)
+    if "error" in found:
+        raise ValueError(found["error"])
+    return base64.b64decode(found["cubin"]), found["log"]
 
 
 def image_and_log(rtc: ctypes.CDLL, text: str, options: Sequence[str]) -> tuple[bytes, str]:
@@ -90,3 +104,13 @@ def _reported(log: str) -> list[tuple[str, Resources]]:
         resources = Resources(int(registers[1]), stack, stores + loads, int(shared[1]) if shared else 0)
         found.append((part.partition("'")[0], resources))
     return found
+
+
+if __name__ == "__main__":
+    library = loaded()
+    assert library is not None, MISSING
+    try:
+        image, messages = image_and_log(library, sys.stdin.read(), sys.argv[1:])
+        print(json.dumps({"cubin": base64.b64encode(image).decode(), "log": messages}))
+    except ValueError as wrong:
+        print(json.dumps({"error": str(wrong)}))

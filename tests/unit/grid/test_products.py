@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -160,17 +159,6 @@ def test_arrays_that_begin_elsewhere() -> None:
     assert aligned(shifted, 8) is shifted
 
 
-COMPILE = """
-import sys
-from pathlib import Path
-from tests.support.devices import nvrtc
-folder = Path(sys.argv[1])
-cubin, resources = nvrtc.compiled((folder / "kernels.cu").read_text())
-assert all(r.spills == r.stack == 0 for r in resources.values()), resources
-(folder / "cubin").write_bytes(cubin)
-"""  # in a process without the driver for tests, beside which NVRTC crashes
-
-
 def disassembler() -> Path | None:
     """NVIDIA's disassembler in its wheel, or of a toolkit; None where it is not installed."""
     spec = find_spec("nvidia")
@@ -185,8 +173,9 @@ def disassembler() -> Path | None:
 def test_machine_code(tile: int, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the innermost loop this share of the instructions multiplies; all loads of memory have 16 bytes."""
     made = text_of(tiled("rows", {"M": 1024, "K": 1024, "N": 1024}, monkeypatch, tile))
-    (tmp_path / "kernels.cu").write_text(made.kernels)
-    subprocess.run([sys.executable, "-c", COMPILE, str(tmp_path)], cwd=Path(__file__).parents[3], check=True)
+    cubin, resources = nvrtc.compiled(made.kernels)
+    assert all(r.spills == r.stack == 0 for r in resources.values()), resources
+    (tmp_path / "cubin").write_bytes(cubin)
     command = [str(disassembler()), "-c", "cubin"]
     text = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
     lines = re.findall(r"(\.L_\w+):|/\*[0-9a-f]{4,}\*/\s+(?:@!?\w+ )?([A-Z][\w.]+)([^;]*);", text)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import tests.support.equivalence  # noqa: F401 -- it is asked for by PULLBACK_VERIFY
 from benchmarks.corpus import Entry, corpus
 from benchmarks.devices import TOLERANCE, apart, long_ones, run
-from pullback.codegen.device.dialect import CUDA
+from pullback.codegen.device.dialect import CUDA, DeviceWords
 from pullback.codegen.device.program import DeviceProgram, device_program
 from pullback.device import H100, Device
 from pullback.errors import VerifyError
@@ -57,7 +57,9 @@ BARRIERS = {"product": 4, "tensor": 1, "tree": 3, "trees": 10, "position": 5, "s
 QUICK = [e for e in corpus() if e.name.startswith(("apl", "random", "derivative"))]
 
 
-def text_of(name: str, device: Device = H100, **sizes: int) -> tuple[DeviceProgram, Function, list[NDArray[Any]]]:
+def text_of(
+    name: str, device: Device = H100, words: DeviceWords = CUDA, **sizes: int
+) -> tuple[DeviceProgram, Function, list[NDArray[Any]]]:
     """A program as text, and arguments."""
     made, dims = program(name)
     lowered = lowered_for(made, {**dims, **sizes}, device)
@@ -67,7 +69,7 @@ def text_of(name: str, device: Device = H100, **sizes: int) -> tuple[DeviceProgr
         shape = [i.constant or 0 for i in b.shape]
         numbers = rng.integers(0, 7, shape) if b.dtype.is_integer else rng.normal(size=shape)
         inputs.append(to_half(numbers, b.dtype) if b.dtype.is_half else numbers.astype(b.dtype.numpy))
-    return device_program(lowered.function, lowered.memory, CUDA, H100), lowered.function, inputs
+    return device_program(lowered.function, lowered.memory, words, H100), lowered.function, inputs
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -144,6 +146,20 @@ def _gives_its_values(name: str, tmp_path: Path, device: Device = H100) -> Devic
     for a, b in zip(found.results, interpret(program(name)[0], inputs), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4 if a.dtype == np.float32 else 1e-12, atol=1e-5)
     return made
+
+
+@needs_compilers
+@pytest.mark.parametrize("name", ["either", "choice", "until", "branch", "mixed"])
+def test_barriers_out_of_branches(name: str, tmp_path: Path) -> None:
+    """The form of branches that OpenCL has, with the words of CUDA: both sides give their values, without a race."""
+    made, function, inputs = text_of(name, words=replace(CUDA, branches=False))
+    assert ("bool taken" in made.kernels) == (name in ("either", "choice", "branch"))
+    built(made, function, tmp_path, "thread")
+    for given in (inputs, [-a for a in inputs]):
+        found = ran(function, given, tmp_path)
+        assert (found.status, found.reports) == (0, "")
+        for a, b in zip(found.results, interpret(program(name)[0], given), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
 @needs_compilers
