@@ -188,7 +188,8 @@ class Array:
     ) -> Any:
         Array.check(self, "DLPack")
         shared = stored(self) if self.type.device else np.array(value_of(self))
-        return shared.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+        asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return shared.__dlpack__(**{name: v for name, v in asked.items() if v is not None})  # NumPy 1 knows one of them
 
     def __dlpack_device__(self) -> tuple[int, int]:
         kind, _, number = self.type.device.partition(":")

@@ -113,7 +113,7 @@ class Generator:
         made = {
             0: f"{x}.T" if rank == 2 else f"{x}[...]",
             1: f"xp.reshape({x}, (-1,))", 2: f"xp.reshape({x}, {shape[::-1]})",
-            3: f"xp.permute_dims({x}, {tuple(self.r.permutation(rank).tolist())})", 4: f"xp.flip({x}, axis=0)",
+            3: f"np.transpose({x}, {tuple(self.r.permutation(rank).tolist())})", 4: f"xp.flip({x}, axis=0)",
             5: f"xp.expand_dims({x}, axis=0)", 6: f"xp.broadcast_to({x}, {(2, *shape)})",
         }.get(int(kind), f"{x}[{self.key(shape, basic=True)}]")  # fmt: skip
         return f"{self.new()} = {made}"
@@ -145,7 +145,10 @@ class Generator:
             selected = np.shape(eval(f"{x}[{key}]", self.space))
         except IndexError:
             selected = ()
-        return f"{x}[{key}] {sign}= {self.value(selected)}"
+        value = self.value(selected)
+        if key.startswith("np.array"):
+            value = f"own(xp, {value})"  # NumPy 1 may overwrite a value that shares its elements before it reads them
+        return f"{x}[{key}] {sign}= {value}"
 
     def combined(self) -> str:
         """A new array from two."""

@@ -16,6 +16,7 @@ import scipy.special
 
 import pullback as pb
 from pullback import TraceError, UnknownNameError, lazy
+from tests.support.versions import ARRAY_API
 from tests.table.rows import Row
 from tests.table.standard import CONSTANTS, DTYPES, INSPECTED, REFUSED, SHAPES, STANDARD, numbers
 
@@ -27,7 +28,7 @@ def leaves(x: Any) -> list[Any]:
     return [z for y in x for z in leaves(y)] if isinstance(x, tuple | list) else [x]
 
 
-@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="NumPy lacks functions of the array API")
+@ARRAY_API
 def test_every_function_of_the_standard() -> None:
     """One call of each, of the first element type that it takes and of complex numbers."""
     for name, entry in STANDARD.items():

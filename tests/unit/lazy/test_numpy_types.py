@@ -17,6 +17,7 @@ import pullback as pb
 from pullback import lazy
 from pullback.lazy.namespace import INSPECTING, MODULES
 from pullback.names import found
+from tests.support.versions import ARRAY_API
 
 SMALL = ["bool", "int8", "int64", "uint8", "uint64", "float32", "float64", "complex64", "complex128"]
 ALL = [*SMALL, "int16", "int32", "uint16", "uint32"]
@@ -43,7 +44,7 @@ def numbers(dtype: str) -> Any:
 
 
 def is_refused(name: str, kinds: set[str]) -> bool:
-    """What the namespace does not do, and why: the array API has no order of complex numbers, and no sums of bools."""
+    """The operations that are left out: the array API has no order of complex numbers, and no sums of bools."""
     if "c" in kinds and name in (ORDER | {"var", "std", "nan_to_num"}):
         return True
     return kinds == {"b"} and name in REFUSED_BOOLS
@@ -76,7 +77,7 @@ def _interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
 
 
-@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="NumPy lacks functions of the array API")
+@ARRAY_API
 @pytest.mark.parametrize("half", [0, 1, 2, 3])
 def test_pairs(half: int) -> None:
     for name in BINARY.split()[half::4]:
@@ -85,7 +86,7 @@ def test_pairs(half: int) -> None:
             check(name, (a, b), lambda xp, v, n=name: getattr(xp, n)(*v), [x, y], kinds_of(x, y))
 
 
-@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="NumPy lacks functions of the array API")
+@ARRAY_API
 def test_one_operand() -> None:
     for name in (*UNARY.split(), *REDUCING.split()):
         for a in SMALL:
@@ -94,6 +95,7 @@ def test_one_operand() -> None:
             check(name, a, lambda xp, v, n=name, o=order: o(np.asarray(getattr(xp, n)(*v))), [x], kinds_of(x))
 
 
+@ARRAY_API
 def test_numbers_of_python() -> None:
     names = "add subtract multiply divide floor_divide remainder pow maximum less equal bitwise_and"
     for name in names.split():
@@ -113,7 +115,7 @@ JOINING: list[tuple[str, Callable[[Any, Any, Any], Any]]] = [
 ]
 
 
-@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="NumPy lacks functions of the array API")
+@ARRAY_API
 def test_joined_arrays() -> None:
     for (name, call), a, b in product(JOINING, PAIRS, PAIRS):
         x, y = numbers(a), numbers(b)
