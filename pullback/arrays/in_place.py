@@ -30,7 +30,7 @@ from pullback.tracing.making import as_array, axes_for, from_ref, ref_of
 from pullback.tracing.refusals import subscript_text
 from pullback.tracing.tracer import Tracer, current
 
-__all__ = ["OPERATORS", "At", "in_place", "set_item"]
+__all__ = ["OPERATORS", "At", "in_place", "set_item", "unlike"]
 
 COPY: Final = "`{0} = +{0}` is a copy that may be written; `{0} = {0}.set(index, value)` gives another array"
 
@@ -148,23 +148,24 @@ def _fitting(h: Array, value: Any, what: str) -> Array:
     if isinstance(value, ComplexArray | complex | np.complexfloating) or (
         isinstance(value, np.ndarray) and value.dtype.kind == "c"
     ):
-        raise _unlike(what, "complex", h)
+        raise unlike(what, "complex", h.settled)
     new = as_array(value, what)
     if new.weak is not None:
         kinds = ("bool", "integer", "floating")
         own = "bool" if h.settled.is_bool else "integer" if h.settled.is_integer else "floating"
         if kinds.index(new.weak) > kinds.index(own):
-            raise _unlike(what, type_text(new), h)
+            raise unlike(what, type_text(new), h.settled)
         return new
     if new.settled is h.settled:
         return new
     if not np.can_cast(new.settled.numpy, h.settled.numpy, "same_kind"):
-        raise _unlike(what, type_text(new), h)
+        raise unlike(what, type_text(new), h.settled)
     return convert(new, h.settled)
 
 
-def _unlike(what: str, found: str, h: Array) -> DTypeError:
-    return DTypeError("E120", f"{what}: the value is {found}, the elements are {h.settled}", position=user_position(),
+def unlike(what: str, found: str, dtype: object) -> DTypeError:
+    """The error for a value whose element type does not convert to that of the array."""
+    return DTypeError("E120", f"{what}: the value is {found}, the elements are {dtype}", position=user_position(),
                       remedy="convert the value with `astype`, or the array before the write")  # fmt: skip
 
 

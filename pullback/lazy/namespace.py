@@ -11,6 +11,7 @@ import numpy as np
 
 from pullback.arrays.dtypes import API_VERSION, NamespaceInfo
 from pullback.device import is_on_device
+from pullback.errors import DTypeError
 from pullback.lazy.copies import moved
 from pullback.lazy.elsewhere import TRACED, unknown
 from pullback.lazy.node import Array, leaf, value_of
@@ -20,6 +21,7 @@ from pullback.lazy.places import default_place, leaf_at, place_named
 from pullback.lazy.promotion import NUMBERS, as_numpy, common_type
 from pullback.lazy.types import array_type
 from pullback.names import found, public
+from pullback.source import user_position
 from pullback.tracing.complex_array import ComplexType, complex_type
 from pullback.tracing.devices import CPU
 from pullback.tracing.making import unmasked
@@ -246,7 +248,12 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
         obj = _nested(obj)
     if isinstance(obj, np.ndarray):
         unmasked(obj, "asarray")
-    found = np.asarray(obj) if hasattr(obj, "__array__") or not hasattr(obj, "__dlpack__") else np.from_dlpack(obj)
+    try:
+        found = np.asarray(obj) if hasattr(obj, "__array__") or not hasattr(obj, "__dlpack__") else np.from_dlpack(obj)
+    except TypeError as error:  # PyTorch's bfloat16
+        what = f"asarray: {type(obj).__name__} does not become an array of NumPy: {error}"
+        remedy = "convert it to an element type of NumPy before"
+        raise DTypeError("E122", what, position=user_position(), remedy=remedy) from error
     array = found if wanted is None else found.astype(wanted, copy=False)
     if copy is False and (array is not obj or not array.flags.c_contiguous or place):
         raise ValueError("asarray: it cannot be had without a copy, and copy=False")

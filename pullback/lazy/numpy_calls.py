@@ -12,7 +12,7 @@ from pullback.lazy.elsewhere import TRACED
 from pullback.lazy.leaving import check_leaves
 from pullback.lazy.node import Array, value_of
 from pullback.tracing.elsewhere import counterpart
-from pullback.tracing.numpy_calls import OTHERS, OWN, arguments
+from pullback.tracing.numpy_calls import OTHERS, arguments, own
 
 __all__ = ["array_function", "array_ufunc"]
 
@@ -28,14 +28,18 @@ def array_function(self: Array, function: Any, types: Any, inputs: Any, keywords
     """
     if keywords.get("out") is not None:
         return NotImplemented
-    own = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
-    if own in OWN and (result := OWN[own](Array.namespace, *inputs, **keywords)) is not NotImplemented:
+    name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
+    if (result := own(Array.namespace, name, inputs, keywords)) is not NotImplemented:
         return result
-    found = _counterpart(function.__name__, own.rpartition(".")[0])
-    call = None if found is None else arguments(Array.namespace, function, found, inputs, keywords)
-    if found is not None and call is not None:
-        return found(*call[0], **call[1])
-    return _of_values(function, f"numpy.{own}()", inputs, keywords)
+    found = _counterpart(function.__name__, name.rpartition(".")[0])
+    if found is not None:
+        try:
+            args, named = arguments(Array.namespace, function, found, inputs, keywords)
+        except TypeError:
+            pass  # an argument that only NumPy takes
+        else:
+            return found(*args, **named)
+    return _of_values(function, f"numpy.{name}()", inputs, keywords)
 
 
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
@@ -46,8 +50,8 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **keywo
     if reducing and keywords.keys() <= {"axis", "keepdims"}:
         return getattr(Array.namespace, reducing)(*inputs, **{"axis": 0, **keywords})
     plain = method == "__call__" and not keywords
-    if plain and ufunc.__name__ in OWN:
-        return OWN[ufunc.__name__](Array.namespace, *inputs)
+    if plain and (result := own(Array.namespace, ufunc.__name__, inputs, {})) is not NotImplemented:
+        return result
     found = _counterpart(ufunc.__name__) if plain else None
     if found is not None:
         return found(*inputs)

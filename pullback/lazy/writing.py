@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pullback.arrays.in_place import OPERATORS, unlike
 from pullback.device import is_on_device
 from pullback.errors import DeviceError, DTypeError, IndexRangeError, PullbackError, ShapeError, TraceError
 from pullback.lazy.memory import Memory, Share, Step, Written, again, fixed, opened, share_of, written_weight
@@ -55,7 +56,7 @@ def _operand(value: Any, type: ArrayType, what: str = "") -> Array:
             raise DeviceError("E422", f"{what}: the value is on {made.type.device}, the array on {place}",
                               position=user_position(), remedy=f'`value.to_device("{place}")`')  # fmt: skip
         if not np.can_cast(made.type.numpy, type.numpy, "same_kind"):
-            raise _unlike(what, repr(made.type), type)
+            raise unlike(what or _assigned(), repr(made.type), type.dtype)
     return made if made.type.dtype is type.dtype else made.astype(type.dtype)
 
 
@@ -66,7 +67,7 @@ def _number(value: Any, type: ArrayType, what: str = "") -> Any:
     if _KINDS.index(kind if kind in _KINDS else "i") > _KINDS.index(type.numpy.kind) and (kind, type.numpy.kind) != (
         "i", "u"
     ):  # fmt: skip
-        raise _unlike(what, f"a Python {value.__class__.__name__}", type)
+        raise unlike(what or _assigned(), f"a Python {value.__class__.__name__}", type.dtype)
     try:
         return np.asarray(value, type.numpy)
     except OverflowError:
@@ -78,12 +79,6 @@ def _assigned() -> str:
     """The target of an assignment, as the user wrote it."""
     found = re.match(r"[\w.]+\[[^=]*\]", source_text(user_position()))
     return f"{found.group() if found else 'x[...]'} = ..."
-
-
-def _unlike(what: str, found: str, type: ArrayType) -> DTypeError:
-    return DTypeError("E120", f"{what or _assigned()}: the value is {found}, the elements are {type.dtype}",
-                      position=user_position(),
-                      remedy="convert the value with `astype`, or the array before the write")  # fmt: skip
 
 
 def _trimmed(value: Array, rank: int) -> Array:
@@ -436,10 +431,6 @@ def read(x: Array, key: Any) -> Any:
 
 # Operators ----------------------------------------------------------------------------------------------------------
 
-_IN_PLACE: Final = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",
-                    "rshift")  # fmt: skip
-
-
 def _is_shared(x: Array) -> bool:
     """Whether an array without axes was written, or is a view such as `x[..., 0]`; others are numbers.
 
@@ -455,7 +446,7 @@ def _is_shared(x: Array) -> bool:
     return x.__class__ is Written
 
 
-def _in_place(name: str) -> Callable[[Array, Any], Any]:
+def _in_place(name: str, sign: str) -> Callable[[Array, Any], Any]:
     combine = getattr(Array, f"__{name}__")
 
     def method(self: Array, other: Any) -> Any:
@@ -464,11 +455,11 @@ def _in_place(name: str) -> Callable[[Array, Any], Any]:
         node = combine(self.leaf, other)
         if node is NotImplemented or (not self.type.shape and not _is_shared(self)):
             return node  # of rank 0 as numbers, which do not change
-        what = f"x {_SIGNS[name]}= ..."
+        what = f"x {sign}= ..."
         if node.type.shape != self.type.shape:
             raise ShapeError("E104", f"{what}: the result is {node.type!r}, the array is {self.type!r}",
                              position=user_position(),
-                             remedy=f"`x = x {_SIGNS[name]} ...` makes another array")  # fmt: skip
+                             remedy=f"`x = x {sign} ...` makes another array")  # fmt: skip
         share = opened(self)
         node = _operand(node, self.type, what)
         if share.path is None:
@@ -482,10 +473,6 @@ def _in_place(name: str) -> Callable[[Array, Any], Any]:
     return method
 
 
-_SIGNS: Final = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
-                 "matmul": "@", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}  # fmt: skip
-
-
 def _deleted(self: Array, key: Any) -> None:
     raise TraceError("E147", "del x[...]: the size of an array does not change", position=user_position(),
                      remedy="`lazy.concat([x[:i], x[i + 1:]])` is the array without one element")  # fmt: skip
@@ -496,7 +483,7 @@ Memory.whole = staticmethod(whole)
 setattr(Written, "__getitem__", read)  # noqa: B010
 setattr(Array, "__setitem__", _set_item)  # noqa: B010
 setattr(Array, "__delitem__", _deleted)  # noqa: B010
-for _name in _IN_PLACE:
-    _method = _in_place(_name)
+for _name, _sign in OPERATORS.items():
+    _method = _in_place(_name, _sign)
     _method.__name__ = f"__i{_name}__"
     setattr(Array, _method.__name__, _method)

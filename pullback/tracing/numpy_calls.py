@@ -14,20 +14,38 @@ import numpy as np
 
 from pullback.state import cached
 
-__all__ = ["OTHERS", "OWN", "arguments", "listed"]
+__all__ = ["OTHERS", "arguments", "own"]
 
-OTHERS: Final = frozenset({"fmod", "lstsq"})  # those of the namespace have other results
-_RENAMED: Final = {"a_min": "min", "a_max": "max", "ddof": "correction", "N": "n"}
+OTHERS: Final = frozenset({"lstsq"})  # that of the namespace has another result
+_RENAMED: Final = {"newshape": "shape", "a_min": "min", "a_max": "max", "ddof": "correction", "N": "n"}
 _NO_ARRAYS: Final = frozenset({"shape", "source", "repetitions", "indices_or_sections", "axes", "pad_width"})
 _OF_NO_EFFECT: Final = frozenset({"kind", "subok", "overwrite_input", "optimize", "assume_unique", "casting", "stable"})
 
 
+def own(xp: Any, name: str, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """The result of a NumPy function that has another meaning in the namespace `xp`.
+
+    NotImplemented if it has not, or if it is not written here for these arguments.
+    """
+    function = _OWN.get(name)
+    if function is None:
+        return NotImplemented
+    try:
+        inspect.signature(function).bind(xp, *inputs, **keywords)
+    except TypeError:
+        return NotImplemented
+    return function(xp, *inputs, **keywords)
+
+
 def arguments(
     xp: Any, function: Any, found: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]
-) -> tuple[list[Any], dict[str, Any]] | None:
-    """The arguments of a NumPy call for the function of this namespace; None if that does not take them.
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a NumPy call for the function of this namespace.
 
     The first ones are given by position, the others by name. Where the defaults differ, NumPy's is given.
+
+    Raises:
+        TypeError: the function does not take one of them.
     """
     theirs, ours = _parameters(function), _parameters(found)
     if theirs is None or ours is None:  # NumPy's functions in C had no signatures before 2.4
@@ -35,17 +53,17 @@ def arguments(
     first = [n for n, p in ours.items() if p.kind is p.POSITIONAL_ONLY] or list(ours)[:1]
     args: list[Any] = []
     named: dict[str, Any] = {}
-    for place, (own, value) in enumerate(_given(function, theirs, inputs, keywords)):
-        name = _RENAMED.get(own, own)
-        if own == "*":
-            args += (listed(xp, v) for v in value)
+    for place, (given, value) in enumerate(_given(function, theirs, inputs, keywords)):
+        name = _RENAMED.get(given, given)
+        if given == "*":
+            args += (_listed(xp, v) for v in value)
         elif place < len(first):
             plain = first[place] in _NO_ARRAYS
-            args.append([listed(xp, v) for v in value] if name == "arrays" else value if plain else listed(xp, value))
+            args.append([_listed(xp, v) for v in value] if name == "arrays" else value if plain else _listed(xp, value))
         elif name in ours:
             named[name] = value
         elif name not in _OF_NO_EFFECT and not (name == "order" and value in ("C", "K", "A")):
-            return None
+            raise TypeError(f"got an unexpected keyword argument {name!r}")
     for name, p in theirs.items():
         mine = ours.get(name)
         if mine is not None and name not in named and mine.kind is not p.POSITIONAL_ONLY:
@@ -54,7 +72,7 @@ def arguments(
     return args, named
 
 
-def listed(xp: Any, x: Any) -> Any:
+def _listed(xp: Any, x: Any) -> Any:
     """A list of numbers as an array."""
     return xp.asarray(x) if x.__class__ is list else x
 
@@ -84,15 +102,12 @@ def _parameters(function: Any) -> dict[str, inspect.Parameter] | None:
         return None
 
 
-# NumPy's functions that are not those of a namespace with the same or a similar name ---------------------------------
-# They take the namespace first.
-
-
-def _transpose(xp: Any, a: Any, axes: Any = None) -> Any:
-    return xp.permute_dims(a, tuple(reversed(range(a.ndim))) if axes is None else axes)
+# NumPy's functions that are not those of a namespace with the same or a similar name; they take the namespace first ---
 
 
 def _squeeze(xp: Any, a: Any, axis: Any = None) -> Any:
+    if axis is None and not all(isinstance(n, int) for n in a.shape):
+        return NotImplemented  # an open size may be 1
     return xp.squeeze(a, tuple(k for k, n in enumerate(a.shape) if n == 1) if axis is None else axis)
 
 
@@ -100,13 +115,13 @@ def _diagonal(xp: Any, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) 
     return xp.diagonal(xp.moveaxis(a, (axis1, axis2), (-2, -1)), offset=offset)
 
 
-def _trace(xp: Any, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+def _trace(xp: Any, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
     return xp.sum(_diagonal(xp, a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
-def _dot(xp: Any, a: Any, b: Any, out: Any = None) -> Any:
+def _dot(xp: Any, a: Any, b: Any) -> Any:
     """`np.dot`: a product with a number, or a sum over the last axis of a and the last but one of b."""
-    a, b = (listed(xp, x) for x in (a, b))
+    a, b = (_listed(xp, x) for x in (a, b))
     ranks = _rank(a), _rank(b)
     if 0 in ranks:
         return xp.multiply(a, b)
@@ -118,20 +133,18 @@ def _rank(x: Any) -> int:
 
 
 def _inner(xp: Any, a: Any, b: Any) -> Any:
-    a, b = (listed(xp, x) for x in (a, b))
+    a, b = (_listed(xp, x) for x in (a, b))
     return xp.multiply(a, b) if 0 in (_rank(a), _rank(b)) else xp.tensordot(a, b, axes=([-1], [-1]))
 
 
-def _outer(xp: Any, a: Any, b: Any, out: Any = None) -> Any:
+def _outer(xp: Any, a: Any, b: Any) -> Any:
     return xp.outer(*(xp.reshape(xp.asarray(x), (-1,)) for x in (a, b)))
 
 
 def _norm(xp: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """`np.linalg.norm`: of all elements without an order, else of vectors along one axis or of matrices."""
-    if ord is None:
-        return xp.linalg.vector_norm(x, axis=axis, keepdims=keepdims)
-    if (axis is None and x.ndim == 1) or isinstance(axis, int):
-        return xp.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
+    if ord is None or (axis is None and x.ndim == 1) or isinstance(axis, int):
+        return xp.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=2 if ord is None else ord)
     if (axis is None and x.ndim == 2) or axis in ((-2, -1), (x.ndim - 2, x.ndim - 1)):
         return xp.linalg.matrix_norm(x, keepdims=keepdims, ord=ord)
     return NotImplemented
@@ -166,8 +179,9 @@ def _broadcast_arrays(xp: Any, *args: Any, subok: bool = False) -> Any:
     return tuple(np.broadcast_to(np.asarray(x), shape) if y is None else y for x, y in zip(args, found, strict=True))
 
 
-OWN: Final[dict[str, Callable[..., Any]]] = {
-    "transpose": _transpose, "squeeze": _squeeze, "diagonal": _diagonal, "trace": _trace, "dot": _dot, "inner": _inner,
+_OWN: Final[dict[str, Callable[..., Any]]] = {
+    "transpose": lambda xp, a, axes=None: xp.permute_dims(a, tuple(range(a.ndim))[::-1] if axes is None else axes),
+    "squeeze": _squeeze, "diagonal": _diagonal, "trace": _trace, "dot": _dot, "inner": _inner,
     "outer": _outer, "fliplr": lambda xp, m: xp.flip(m, axis=1),
     "flipud": lambda xp, m: xp.flip(m, axis=0), "select": _select, "linalg.norm": _norm,
     "hstack": lambda xp, tup: _beside(xp, tup, 1), "vstack": lambda xp, tup: _beside(xp, tup, 0, 2),

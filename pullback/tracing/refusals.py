@@ -126,32 +126,35 @@ class Refusals:
         raise self._refused("a traced array was given to NumPy, which needs its values", remedy, "E136")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-        from pullback.tracing.numpy_calls import OTHERS, OWN  # imported with the first call, not with the package
+        from pullback.tracing.numpy_calls import OTHERS, own  # imported with the first call, not with the package
 
         name = ufunc.__name__
         if "out" in keywords or method == "at":
-            raise self._refused(
-                f"numpy.{name} would write a traced value into a NumPy array",
-                "`y = y + x` inside the function, and return it: arrays of the language never change",
-                "E136",
-            )
+            raise self._written(name)
         if method == "reduce":
             found, keywords = elsewhere.counterpart(COMBINING.get(name, "?")), {"axis": 0, **keywords}
             return self._as_here(f"{name}.reduce", found, inputs, keywords)
-        if name in OWN and method == "__call__" and not keywords:
-            return OWN[name](elsewhere.public_names(), *inputs)
-        is_here = method == "__call__" and name not in OTHERS
-        found = elsewhere.counterpart("bitwise_invert" if name == "invert" else name) if is_here else None
-        return self._as_here(f"{name}{'' if method == '__call__' else '.' + method}", found, inputs, keywords)
+        if method != "__call__":
+            return self._as_here(f"{name}.{method}", None, inputs, keywords)
+        if (y := own(elsewhere.public_names(), name, inputs, keywords)) is not NotImplemented:
+            return y
+        found = elsewhere.counterpart("bitwise_invert" if name == "invert" else name)
+        return self._as_here(name, None if name in OTHERS else found, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, inputs: Any, keywords: Any) -> Any:
-        from pullback.tracing.numpy_calls import OTHERS, OWN
+        from pullback.tracing.numpy_calls import OTHERS, own
 
-        own = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
-        if own in OWN and (y := OWN[own](elsewhere.public_names(), *inputs, **keywords)) is not NotImplemented:
+        name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
+        if keywords.get("out") is not None:
+            raise self._written(name)
+        if (y := own(elsewhere.public_names(), name, inputs, keywords)) is not NotImplemented:
             return y
-        found = elsewhere.counterpart(function.__name__, own.rpartition(".")[0])
-        return self._as_here(own, None if function.__name__ in OTHERS else found, inputs, keywords, function)
+        found = elsewhere.counterpart(function.__name__, name.rpartition(".")[0])
+        return self._as_here(name, None if function.__name__ in OTHERS else found, inputs, keywords, function)
+
+    def _written(self, name: str) -> TraceError:
+        what = f"numpy.{name} would write a traced value into a NumPy array"
+        return self._refused(what, "`y = y + x` inside the function, and return it", "E136")
 
     def _as_here(self, name: str, found: Any, inputs: Any, keywords: Any, function: Any = None) -> Any:
         """Call the equivalent of a NumPy function; TraceError if it is missing or refuses these arguments.
@@ -167,22 +170,17 @@ class Refusals:
             )
         from pullback.tracing.numpy_calls import arguments
 
-        error = "they mean something else here"
-        call: tuple[Any, Any] | None = inputs, keywords
-        if function is not None:
-            call = arguments(elsewhere.public_names(), function, found, inputs, keywords)
-        args, named = (inputs, keywords) if call is None else call
         try:
-            inspect.signature(found).bind(*args, **named)
-        except TypeError as mismatch:
-            call, error = None, str(mismatch)
-        if call is None:
+            if function is not None:
+                inputs, keywords = arguments(elsewhere.public_names(), function, found, inputs, keywords)
+            inspect.signature(found).bind(*inputs, **keywords)
+        except TypeError as error:
             raise self._refused(
                 f"numpy.{name} is `pb.{found.__name__}` here, which takes other arguments: {error}",
                 f"`{elsewhere.form('pb.' + found.__name__, found)}`",
                 "E136",
-            )
-        return found(*args, **named)
+            ) from None
+        return found(*inputs, **keywords)
 
 
 _BUILTINS = {

@@ -62,3 +62,25 @@ DTypeError [E122] x has dtype float64, its annotation says float32
   try: `x.astype(pb.float32)` converts it      See `pullback explain-error E122`
 """
     )
+
+
+def test_objects_that_numpy_does_not_take(message: Callable[[str], str]) -> None:
+    """PyTorch's bfloat16 raises this error."""
+    assert (
+        message("""
+from pullback import lazy
+
+class Tensor:
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+lazy.asarray(Tensor())
+""")
+        == """\
+DTypeError [E122] asarray: Tensor does not become an array of NumPy: Got unsupported ScalarType BFloat16
+  --> user.py:7:1
+   | lazy.asarray(Tensor())
+   | ^^^^^^^^^^^^^^^^^^^^^^
+  try: convert it to an element type of NumPy before      See `pullback explain-error E122`
+"""
+    )

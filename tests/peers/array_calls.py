@@ -198,7 +198,7 @@ def leaves(value: Any) -> list[Any]:
 
 
 def problem(call: str, xp: Any, home: str) -> str:
-    """What is wrong with a call on arrays of a namespace; empty if its numbers are those on NumPy arrays."""
+    """The fault of a call on arrays of a namespace; empty if its numbers are those on NumPy arrays."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         wanted = leaves(value(call, np, home))

@@ -100,7 +100,7 @@ def arguments(call: str) -> list[str]:
 
 
 def outcome(call: str, name: str, home: str) -> str:
-    """How `lazy.grad` by one array of a call does: one of `RIGHT`, an error, or what is wrong."""
+    """The outcome of `lazy.grad` by one array of a call: one of `RIGHT`, an error, or a fault."""
     from pullback import lazy
 
     with warnings.catch_warnings():
