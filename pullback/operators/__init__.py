@@ -28,7 +28,7 @@ from pullback.operators.graph import (
     path_weights,
     strictly_lower,
 )
-from pullback.operators.hooks import adjoint, inverse, left_divide, product
+from pullback.operators.hooks import adjoint, inverse, left_divide, pivot_size, product
 from pullback.operators.maps import (
     Diagonal,
     Hadamard,
@@ -81,6 +81,7 @@ __all__ = [
     "left_divide",
     "newton",
     "path_weights",
+    "pivot_size",
     "product",
     "solve",
     "strictly_lower",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.operators.hooks import product
+from pullback.operators.hooks import inverse, left_divide, product
 from pullback.operators.operator import ZERO, I
 
 
@@ -45,6 +45,13 @@ def times(left: Any, right: Any) -> Any:
     if left is ZERO or right is ZERO:
         return ZERO
     return right if left is I else left if right is I else product(left, right)
+
+
+def divide(divisor: Any, element: Any) -> Any:
+    """`left_divide(divisor, element)`, the factor on the left."""
+    if element is ZERO or is_one(divisor):
+        return element
+    return inverse(divisor) if element is I else left_divide(divisor, element)
 
 
 def _like(element: Any, other: Any) -> Any:

@@ -13,13 +13,15 @@ another type registers once:
 
 from __future__ import annotations
 
+import math
 from functools import singledispatch
-from numbers import Complex, Number
+from numbers import Complex, Integral, Number, Rational
 from typing import Any
 
 import numpy as np
 
 from pullback.errors import DerivativeError
+from pullback.operators.arrays import is_array, rank
 
 
 @singledispatch
@@ -33,18 +35,10 @@ def product(left: Any, right: Any) -> Any:
     >>> product(np.array([[0, 1], [1, 0]]), np.array([5, 7])).tolist()
     [7, 5]
     """
+    if is_array(left):
+        numbers = rank(left) == 0 or isinstance(right, Number) or (is_array(right) and rank(right) == 0)
+        return left * right if numbers else left @ right
     return left @ right if hasattr(type(left), "__matmul__") else left * right
-
-
-@product.register
-def _(left: np.ndarray, right: Any) -> Any:
-    numbers = left.ndim == 0 or isinstance(right, Number) or (isinstance(right, np.ndarray) and right.ndim == 0)
-    return left * right if numbers else left @ right
-
-
-@product.register
-def _(left: np.generic, right: Any) -> Any:
-    return left * right
 
 
 @singledispatch
@@ -60,6 +54,8 @@ def adjoint(element: Any) -> Any:
     >>> adjoint(np.array([[1.0, 2.0]])).tolist()
     [[1.0], [2.0]]
     """
+    if hasattr(element, "__array_namespace__"):  # of another library, or traced
+        return _adjoint_of_array(element, element.__array_namespace__())
     if hasattr(element, "T"):
         return element.T
     return element.conjugate() if hasattr(element, "conjugate") else element
@@ -78,6 +74,11 @@ def _(element: np.ndarray) -> Any:
     return element.conj().reshape(1, -1) if element.ndim == 1 else element.conj().T
 
 
+def _adjoint_of_array(x: Any, xp: Any) -> Any:
+    x = xp.conj(x) if xp.isdtype(x.dtype, "complex floating") else x
+    return xp.reshape(x, (1, -1)) if x.ndim == 1 else x if x.ndim == 0 else xp.matrix_transpose(x)
+
+
 @singledispatch
 def inverse(element: Any) -> Any:
     """The inverse of an element: its method `inverse()` where it has one, else `1 / element`.
@@ -90,11 +91,13 @@ def inverse(element: Any) -> Any:
     >>> inverse(4.0)
     0.25
     """
-    if hasattr(element, "inverse"):
-        return element.inverse()
+    if is_array(element) and rank(element):
+        if not hasattr(element, "__array_namespace__"):
+            raise no_inverse(element)
+        return element.__array_namespace__().linalg.inv(element)
     try:
-        return 1 / element
-    except ZeroDivisionError:
+        return element.inverse() if hasattr(element, "inverse") else 1 / element
+    except (ZeroDivisionError, ValueError):  # `pow(0, -1, 7)` raises the second
         raise singular(element) from None
     except TypeError:
         raise no_inverse(element) from None
@@ -147,11 +150,53 @@ def _(divisor: np.ndarray, element: Any) -> Any:
         raise singular(divisor) from None
 
 
+@singledispatch
+def pivot_size(element: Any) -> float:
+    """The fitness of an element as a pivot: 0 if elimination cannot divide by it, more if it is better.
+
+    Rounded numbers have their magnitude, a square array its least singular value. All others are exact or unknown to
+    the program, such as traced arrays and operators: 1. A type whose elements differ in fitness registers a function;
+    for intervals it is the distance from 0.
+
+    >>> from fractions import Fraction
+    >>> pivot_size(-0.5), pivot_size(Fraction(1, 9)), round(pivot_size(np.diag([3.0, 2.0])), 9)
+    (0.5, 1.0, 2.0)
+    """
+    return 1.0
+
+
+@pivot_size.register
+def _(element: Complex) -> float:
+    size = float(abs(element))
+    return size if size == size else math.inf  # NaN: as a pivot it shows in the result
+
+
+@pivot_size.register
+def _(element: Rational) -> float:
+    return float(element != 0)
+
+
+@pivot_size.register
+def _(element: Integral) -> float:
+    return float(abs(element))  # quotients of integers are rounded
+
+
+@pivot_size.register
+def _(element: np.ndarray) -> float:
+    if element.ndim == 0:
+        return pivot_size(element.item())
+    if element.ndim != 2 or element.shape[0] != element.shape[1]:
+        return 0.0
+    if element.dtype == object:
+        return 1.0
+    return float(np.linalg.svd(element, compute_uv=False).min()) if np.isfinite(element).all() else math.inf
+
+
 def describe(element: Any) -> str:
     """A short name for an element in messages."""
     if isinstance(element, np.ndarray):
         return f"an array of shape {element.shape}"
-    return str(element)
+    return str(element).replace("\n", ";")
 
 
 def singular(element: Any) -> DerivativeError:

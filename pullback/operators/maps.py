@@ -257,18 +257,18 @@ def _kronecker(a: LeftMultiply, b: LeftMultiply) -> Kronecker:
     return Kronecker(a.array, b.array, (a.name, b.name))
 
 
-def _inverse(operator: _ByMatrix) -> np.ndarray:
+def _inverse(operator: _ByMatrix) -> Any:
     """The inverse of an operator's matrix; errors name the operator."""
     try:
-        return np.asarray(inverse(operator.array))
+        return inverse(operator.array)
     except DerivativeError as error:
         raise (singular(operator) if error.code == "E213" else no_inverse(operator)) from None
 
 
-def _reciprocal(operator: _ByArray) -> np.ndarray:
-    if not np.all(operator.array != 0):
+def _reciprocal(operator: _ByArray) -> Any:
+    if is_concrete(operator.array) and not np.all(operator.array != 0):
         raise singular(operator)
-    return np.asarray(1 / operator.array)
+    return 1 / operator.array
 
 
 def _transposed(name: str) -> str:

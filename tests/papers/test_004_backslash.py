@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -563,6 +565,16 @@ def test_e11_operators_and_reverse_mode_give_the_same_c() -> None:
     network = Network.random([5, 4, 3, 1], 10, scale=0.1)
     for f, g in zip(challenge_by_operators(*network.parameters, network.start), network.gradient(), strict=True):
         np.testing.assert_allclose(f, g, rtol=1e-12, atol=1e-15)
+
+
+def test_e09_the_challenge_has_as_many_lines_as_the_page_says() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "back_substitution.md").read_text(encoding="utf-8")
+    told = re.search(r"The network and its data take (\d+) lines, its gradient by back substitution (\d+)", page)
+    block = page.split("from pullback.operators import Hadamard, InnerProduct")[1].split("```\n\nThe loss")[0]
+    found = [n for n in block.splitlines()[1:] if n.strip() and not n.startswith(("print", "[", "`"))]
+    start = found.index("x = layers(weights, biases)")
+    assert told is not None
+    assert [int(told[1]), int(told[2])] == [start, len(found) - start + 2]  # with the two lines of the formula
 
 
 class Counted:

@@ -34,13 +34,6 @@ ShapeError [E210] the shapes of a product of matrices do not fit
    | left is 1 by 2      right is 3 by 1
   See `pullback explain-error E210`""",
     ),
-    "E211": (
-        lambda: solve([[1, 2], [3, 4]], [1, 1]),
-        """\
-DerivativeError [E211] solve takes a triangular matrix, and this one has elements on both sides of its diagonal
-   | element (0, 1) above      element (1, 0) below
-  try: number nodes so that every edge leads to a greater number      See `pullback explain-error E211`""",
-    ),
     "E212": (
         lambda: solve(diagonal([SINGULAR + RightMultiply(np.eye(2), "B")]), [np.ones((2, 2))]),
         """\
