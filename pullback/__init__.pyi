@@ -194,6 +194,7 @@ from pullback.ir.types import u8 as uint8
 from pullback.ir.types import u16 as uint16
 from pullback.ir.types import u32 as uint32
 from pullback.ir.types import u64 as uint64
+from pullback.jagged_arrays import Jagged, jagged
 from pullback.runtime.device.array import DeviceArray, device_put
 from pullback.runtime.device.listing import devices
 from pullback.solvers import minimize, odeint, root, root_scalar
@@ -227,6 +228,7 @@ __all__ = [
     "DeviceError",
     "Function",
     "IndexRangeError",
+    "Jagged",
     "MissingKeyError",
     "NotFiniteError",
     "OutOfMemoryError",
@@ -355,6 +357,7 @@ __all__ = [
     "jacfwd",
     "jacobian",
     "jacrev",
+    "jagged",
     "jvp",
     "kron",
     "lazy",

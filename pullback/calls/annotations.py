@@ -104,6 +104,9 @@ def spec_of(annotation: Any, owner: str) -> Spec:
         return TreeSpec("tuple", None, tuple((k, spec_of(a, f"{owner}[{k}]")) for k, a in enumerate(items)))
     if origin in (list, dict):
         return AnySpec(spec_of(typing.get_args(annotation)[-1], owner))
+    if isinstance(origin, type) and dataclasses.is_dataclass(origin):
+        variables = getattr(origin, "__parameters__", ())
+        return _dataclass_spec(origin, owner, dict(zip(variables, typing.get_args(annotation))))
     if isinstance(annotation, type):
         if annotation.__module__.partition(".")[0] == "jaxtyping":
             raise TraceError(
@@ -128,13 +131,18 @@ def _class_spec(cls: type, owner: str) -> Spec:
         hints = _hints(cls)
         return TreeSpec("namedtuple", cls, tuple((k, spec_of(hints.get(k, Any), f"{owner}.{k}")) for k in cls._fields))
     if dataclasses.is_dataclass(cls):
-        hints = _hints(cls)
-        return TreeSpec(
-            "dataclass",
-            cls,
-            tuple((f.name, spec_of(hints[f.name], f"{owner}.{f.name}")) for f in dataclasses.fields(cls)),
-        )
+        return _dataclass_spec(cls, owner, {})
     return AnySpec()
+
+
+def _dataclass_spec(cls: type, owner: str, given: Mapping[Any, Any]) -> Spec:
+    """The Spec of a dataclass; `given` has the arguments of a generic one by their type variables."""
+    hints = _hints(cls)
+    wanted = {
+        f.name: given.get(hint, Any) if isinstance(hint := hints[f.name], typing.TypeVar) else hint
+        for f in dataclasses.fields(cls)
+    }
+    return TreeSpec("dataclass", cls, tuple((n, spec_of(hint, f"{owner}.{n}")) for n, hint in wanted.items()))
 
 
 def _hints(cls: type) -> dict[str, Any]:

@@ -71,6 +71,7 @@ SECTIONS = (
     Section("Arranging elements", ("arrays.manipulation", "arrays.arrange"), "none: elements are read where they are"),
     Section("Order, search and counts", ("arrays.sorting",)),
     Section("Sampled functions", ("arrays.sampled",), "a few for each element"),
+    Section("Rows of different lengths", ("jagged_arrays",), "none: outside of traced functions", "none"),
     Section("Trees", ("arrays.trees",), "that of the leaves"),
     Section("Element types and shapes", ("arrays.dtypes", "arrays.open_shapes"), "none: known before it runs", "none"),
     Section("Equations and minima", ("solvers",)),

@@ -80,12 +80,14 @@ REFUSED = {  # floating-point numbers alone, or bools: integers are an error, so
     "reciprocal", "signbit", "sin", "sinh", "softmax", "sqrt", "std", "tan", "tanh", "var",
 }  # fmt: skip
 OTHER = {  # take functions, shapes, types or names, or make arrays of nothing
-    "Size", "Static", "all_over", "any_over", "apl", "arange", "argmax_over", "argmin_over", "asarray", "astype",
+    "Jagged", "Size", "Static", "all_over", "any_over", "apl", "arange", "argmax_over", "argmin_over", "asarray",
+    "astype",
     "broadcast_arrays", "broadcast_shapes", "build", "can_cast", "checkpoint", "complex", "cond",
     "custom_derivative", "debug", "device_put", "devices", "empty", "exact", "external", "eye", "finfo", "fold",
     "forward_backward",
     "from_dlpack", "full", "function", "grad", "graph", "hessian", "histogram", "hvp", "iinfo", "in_range",
-    "isdtype", "jacfwd", "jacobian", "jacrev", "jvp", "linspace", "max_over", "meshgrid", "min_over", "minimize",
+    "isdtype", "jacfwd", "jacobian", "jacrev", "jagged", "jvp", "linspace", "max_over", "meshgrid", "min_over",
+    "minimize",
     "nan_to_num", "nonzero", "odeint", "ones", "prod_over", "ravel", "result_type", "root",
     "root_scalar", "scan", "search_over", "sum_over", "threads", "tree_dot", "tree_map", "unique_all",
     "unique_counts", "unique_inverse", "unique_values", "value_and_grad", "vjp", "vmap", "while_loop", "zeros",
