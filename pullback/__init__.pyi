@@ -197,7 +197,7 @@ from pullback.ir.types import u64 as uint64
 from pullback.jagged_arrays import Jagged, jagged
 from pullback.runtime.device.array import DeviceArray, device_put
 from pullback.runtime.device.listing import devices
-from pullback.solvers import minimize, odeint, root, root_scalar
+from pullback.solvers import least_squares, minimize, odeint, root, root_scalar
 from pullback.tracing.array import Array
 from pullback.tracing.complex_array import complex64, complex128
 from pullback.tracing.control import cond, fold, scan, while_loop
@@ -361,6 +361,7 @@ __all__ = [
     "jvp",
     "kron",
     "lazy",
+    "least_squares",
     "less",
     "less_equal",
     "linalg",

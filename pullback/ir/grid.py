@@ -172,6 +172,8 @@ _UNFINISHED = {
              f"another x0, a larger max_steps or tolerance; {_REPORT}"),
     "root_scalar": ("root_scalar: f does not change its sign continuously between the ends",
                     f"ends at which f has different signs; {_REPORT}"),
+    "least_squares": ("least_squares: the partial derivatives are not within the tolerance after max_steps steps, "
+                      "or a value is not finite", f"another x0, a larger max_steps or tolerance; {_REPORT}"),
     "minimize": ("minimize: the partial derivatives are not within the tolerance, and no step makes f smaller "
                  "or max_steps are made", f"another x0, a larger max_steps or tolerance; {_REPORT}"),
     "while_loop": ("while_loop: the test still holds after max_trips steps",

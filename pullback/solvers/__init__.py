@@ -1,6 +1,7 @@
-"""Differential equations, roots and minima, with derivatives: odeint, root, root_scalar, minimize."""
+"""Differential equations, roots and minima, with derivatives."""
 
 from pullback.solvers.equations import odeint
 from pullback.solvers.implicit import minimize, root, root_scalar
+from pullback.solvers.least_squares import least_squares
 
-__all__ = ["minimize", "odeint", "root", "root_scalar"]
+__all__ = ["least_squares", "minimize", "odeint", "root", "root_scalar"]

@@ -27,12 +27,12 @@ from pullback.tracing.custom import emit_call
 from pullback.tracing.making import as_array
 
 
-def _flat(f: Callable[..., Any], back: Callable[[Any], Any], args: Any) -> Callable[[Any], Array]:
+def flat(f: Callable[..., Any], back: Callable[[Any], Any], args: Any) -> Callable[[Any], Array]:
     """Turn `f` into a function from vector to vector."""
     return lambda v: ravel(f(back(v), *args))[0]
 
 
-def _along(f: Callable[..., Any], args: Any, moved: Any) -> Any:
+def along(f: Callable[..., Any], args: Any, moved: Any) -> Any:
     """The derivative of f(*args) along tangents; None is zero."""
     leaves, structure = tree.flatten(args)
     directions = _beside(moved, structure)
@@ -108,7 +108,7 @@ def root(
     position = user_position()
 
     def body(v: Array, more: Any) -> tuple[Array, Array]:
-        g = _flat(f, back, more)
+        g = flat(f, back, more)
 
         def going(state: Any) -> Any:
             error = largest(magnitude(state[1]))
@@ -125,10 +125,10 @@ def root(
 
     def rule(primals: Any, out: Any, tangents: Any) -> Any:
         (x, failed), more, moved = out, primals[1], tangents[1]
-        change = _along(lambda *a: _flat(f, back, a)(x), more, moved)
+        change = along(lambda *a: flat(f, back, a)(x), more, moved)
         if change is None:
             return zeros_like(x), None
-        return unknown_where(failed, -solve(jacobian(_flat(f, back, more))(x), change)), None
+        return unknown_where(failed, -solve(jacobian(flat(f, back, more))(x), change)), None
 
     x, failed = emit_call("root", body, (start, args), rule)
     return ended("root", back(x), failed, at_limit, position)
@@ -187,7 +187,7 @@ def root_scalar(
 
     def rule(primals: Any, out: Any, tangents: Any) -> Any:
         (x, failed), more, moved = out, primals[2], tangents[2]
-        change = _along(lambda *a: f(x, *a), more, moved)
+        change = along(lambda *a: f(x, *a), more, moved)
         slope = jvp(lambda y: f(y, *more))((x,), (x * 0 + 1,))[1]
         return zeros_like(x) if change is None else unknown_where(failed, -change / slope), None
 
@@ -275,7 +275,7 @@ def minimize(
     def rule(primals: Any, out: Any, tangents: Any) -> Any:
         (x, failed), more, moved = out, primals[1], tangents[1]
         slope_of = lambda *a: value_and_grad(loss(a))(x)[1]
-        change = _along(slope_of, more, moved)
+        change = along(slope_of, more, moved)
         if change is None:
             return zeros_like(x), None
         return unknown_where(failed, -solve(hessian(loss(more))(x), change)), None
