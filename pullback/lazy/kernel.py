@@ -1,7 +1,7 @@
 """Kernels: programs that run in the interpreter until their compiled code is ready.
 
 A kernel that this or another process compiled is loaded from disk at its first call. Other kernels are interpreted.
-At its second call, such a kernel enters the queue of the compiling thread.
+At its second call, such a kernel enters the queue of the compiling thread. A light kernel has no program before.
 """
 
 from __future__ import annotations
@@ -32,11 +32,23 @@ __all__ = ["Kernel", "finish_compiling", "joined", "parts"]
 class Kernel:
     """A program as a function from a list of arrays to a tuple of arrays."""
 
-    __slots__ = ("_cache", "_calls", "_captured", "_entry", "_inputs", "_outputs", "_program", "_slowly", "_state")
+    __slots__ = ("_cache", "_calls", "_entry", "_inputs", "_light", "_outputs", "_program", "_slowly", "_state",
+                 "_stepwise")  # fmt: skip
 
-    def __init__(self, program: ir.Program, inputs: Sequence[ArrayType], outputs: Sequence[ArrayType]) -> None:
+    def __init__(
+        self, program: ir.Program | Callable[[], ir.Program], inputs: Sequence[ArrayType], outputs: Sequence[ArrayType],
+        stepwise: Callable[[Sequence[Any]], tuple[Any, ...]] | None = None, light: bool = False,
+    ) -> None:  # fmt: skip
+        """Create a kernel.
+
+        Args:
+            program: the program, or a function that gives it.
+            stepwise: a function that computes the results without the program; by default the interpreter does.
+            light: whether such a call takes less time than making the program.
+        """
         self._program = program
-        self._captured = list(program.settings.captured)
+        self._stepwise = stepwise or self.interpret
+        self._light = light
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
         self._entry: Callable[..., Any] | None = None
@@ -71,9 +83,9 @@ class Kernel:
         self._calls += 1
         if self._state == "new":
             self._state = "interpreted"
-            if policy.backend() != "c" or has_empty_extent(self._program, {}):
+            if policy.backend() != "c":
                 self._state = "refused"
-            elif self._is_on_disk():
+            elif policy.compiles_at_once() or not (self._light or self._is_empty()) and self._is_on_disk():
                 self.compile()
         elif self._state == "interpreted" and self._calls > 1:
             self._state = "queued"
@@ -81,28 +93,41 @@ class Kernel:
         if self._entry is not None:
             return None
         COUNTS.interpreted += 1
-        return self.interpret(values)
+        return self._stepwise(values)
+
+    @property
+    def program(self) -> ir.Program:
+        """The program, made on first use."""
+        if not isinstance(self._program, ir.Program):
+            self._program = self._program()
+        return self._program
+
+    def _is_empty(self) -> bool:
+        """Whether a loop is empty, for which there is no code."""
+        if has_empty_extent(self.program, {}):
+            self._state = "refused"
+        return self._state == "refused"
 
     def interpret(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Return the results, computed by the interpreter."""
         given = [part for v, t in zip(values, self._inputs) for part in parts(v, t)]
-        found = interpret(self._program, [*given, *self._captured])
+        found = interpret(self.program, [*given, *self.program.settings.captured])
         return tuple([np.asarray(x) for x in joined(found, self._outputs)])
 
     def _is_on_disk(self) -> bool:
         from pullback.runtime.record import CacheEntry
 
-        self._cache = CacheEntry(self._program, {})
+        self._cache = CacheEntry(self.program, {})
         return self._cache.record is not None
 
     def compile(self) -> None:
         """Compile the kernel, or load its code from disk."""
         from pullback.runtime.executor import compile_program
 
-        if self._state in ("compiled", "refused"):
+        if self._state in ("compiled", "refused") or self._is_empty():
             return
         try:
-            made = compile_program(self._program, {}, policy.thread_count(None), self._cache)
+            made = compile_program(self.program, {}, policy.thread_count(None), self._cache)
         except CompilerError as error:
             policy.warn_without_compiler(error.what)
             self._state = "refused"
@@ -113,14 +138,16 @@ class Kernel:
         look = Look(form=tuple(t.form for t in self._inputs) if complex_inputs else None)
         form = tuple(t.form + 1 for t in self._outputs)  # arrays, even of rank 0
         self._slowly = self._slow_entry(made)
-        self._entry = made.entry(form, look, self._captured) or self._slowly
+        self._entry = made.entry(form, look, self.program.settings.captured) or self._slowly
         self._state = "compiled"
         COUNTS.compiled += 1
 
     def _slow_entry(self, executable: Any) -> Callable[..., Any]:
+        captured = self.program.settings.captured
+
         def call(*values: Any) -> tuple[Any, ...]:
             given = [p for v, t in zip(values, self._inputs) for p in parts(v, t)]
-            return tuple(joined(executable.run([*given, *self._captured]), self._outputs))
+            return tuple(joined(executable.run([*given, *captured]), self._outputs))
 
         return call
 
