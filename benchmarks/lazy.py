@@ -76,6 +76,7 @@ _STEPS: Final[tuple[Callable[[Any, Any, Any, Any], Any], ...]] = (
     lambda xp, h, x, y: h - 0.5,
     lambda xp, h, x, y: xp.exp(h),
 )
+_BOUNDED: Final = (*_STEPS[:4], lambda xp, h, x, y: xp.abs(h))  # in any order
 _TEXTS: Final = ("({} * y)", "({} + x)", "tanh({})", "({} - half)", "exp({})")
 
 CASES: Final = (
@@ -181,7 +182,7 @@ class _New:
         self.lazy = system == "pullback"
         self.xp: Any = import_module("pullback.lazy") if self.lazy else np
         self.x, self.y = map(self.xp.asarray, case.make())
-        for k, _ in enumerate(_STEPS):
+        for k, _ in enumerate(_BOUNDED):
             self._value([(k, 0, 1)])  # not computed
         if self.lazy:
             for _ in range(WARM):  # imports, and the first errors of caches
@@ -189,14 +190,14 @@ class _New:
 
     def reset(self) -> None:
         """Draw the next structures; not timed."""
-        self.next = [[(int(self.random.integers(len(_STEPS))), int(self.random.integers(k + 2)), k + 1)
+        self.next = [[(int(self.random.integers(len(_BOUNDED))), int(self.random.integers(k + 2)), k + 1)
                       for k in range(self.case.length)] for _ in range(NEW)]  # fmt: skip
 
     def _value(self, steps: Sequence[tuple[int, int, int]]) -> Any:
         """The value of steps: each reads the previous result, and a product or sum another one."""
         made = [self.x, self.y]
         for k, other, last in steps:
-            made.append(_STEPS[k](self.xp, made[last], made[other], made[other]))
+            made.append(_BOUNDED[k](self.xp, made[last], made[other], made[other]))
         return made[-1]
 
     def call(self) -> Any:

@@ -7,9 +7,11 @@ At its second call, such a kernel enters the queue of the compiling thread. A li
 from __future__ import annotations
 
 import atexit
+import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,11 +24,12 @@ from pullback.ir.dims import has_empty_extent
 from pullback.ir.interpret import interpret
 from pullback.lazy.counts import COUNTS
 from pullback.lazy.types import ArrayType
+from pullback.state import cached, context_variable
 
 if TYPE_CHECKING:
     from pullback.runtime.record import CacheEntry
 
-__all__ = ["Kernel", "finish_compiling", "joined", "parts"]
+__all__ = ["Kernel", "alone", "finish_compiling", "joined", "parts", "thread_count"]
 
 
 class Kernel:
@@ -127,7 +130,7 @@ class Kernel:
         if self._state in ("compiled", "refused") or self._is_empty():
             return
         try:
-            made = compile_program(self.program, {}, policy.thread_count(None), self._cache)
+            made = compile_program(self.program, {}, 1, self._cache)
         except CompilerError as error:
             policy.warn_without_compiler(error.what)
             self._state = "refused"
@@ -137,8 +140,14 @@ class Kernel:
         complex_inputs = any(t.form for t in self._inputs)
         look = Look(form=tuple(t.form for t in self._inputs) if complex_inputs else None)
         form = tuple(t.form + 1 for t in self._outputs)  # arrays, even of rank 0
+        captured = self.program.settings.captured
+
+        def entry_of(threads: int) -> Callable[..., Any]:
+            own = made if threads == 1 else made.on(threads)
+            return own.entry(form, look, captured) or self._slow_entry(own)
+
         self._slowly = self._slow_entry(made)
-        self._entry = made.entry(form, look, self.program.settings.captured) or self._slowly
+        self._entry = _threaded(entry_of) if made.record.threaded else entry_of(1)
         self._state = "compiled"
         COUNTS.compiled += 1
 
@@ -150,6 +159,40 @@ class Kernel:
             return tuple(joined(executable.run([*given, *captured]), self._outputs))
 
         return call
+
+
+def _threaded(entry_of: Callable[[int], Callable[..., Any]]) -> Callable[..., Any]:
+    """The function that runs a kernel on the threads that its call may use; results are the same for any number."""
+    entries: dict[int, Callable[..., Any]] = {}
+
+    def call(*values: Any) -> Any:
+        threads = 1 if _SHARED.get() else thread_count()
+        entry = entries.get(threads)
+        if entry is None:
+            entry = entries[threads] = entry_of(threads)
+        return entry(*values)
+
+    return call
+
+
+_SHARED: Final[ContextVar[bool]] = context_variable("kernels side by side", False)
+
+
+def alone() -> None:
+    """Let kernels of this thread use no other one, as others run beside them."""
+    _SHARED.set(True)
+
+
+def thread_count() -> int:
+    """The number of threads that kernels may use at once, from the enclosing block, environment or processors."""
+    if policy.ASKED_THREADS.get() is None and "PULLBACK_THREADS" not in os.environ:
+        return _processors()
+    return policy.thread_count(None)
+
+
+@cached(1)
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def parts(value: Any, type: ArrayType) -> tuple[Any, ...]:
