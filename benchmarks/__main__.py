@@ -18,8 +18,8 @@ from pullback.errors import UsageError
 
 __all__ = ["main"]
 
-SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "sizes", "counts", "arrays", "lazy", "networks", "dynamic",
-          "first_calls", "device", "corpus")
+SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "sizes", "counts", "arrays", "lazy", "networks",
+          "dynamic", "first_calls", "device", "corpus")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

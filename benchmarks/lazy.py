@@ -92,7 +92,7 @@ def bench_lazy(
     systems: Sequence[str] = SYSTEMS,
     threads: int = 1,
     rounds: int = 9,
-    budget: float = 10.0,
+    budget: float = 4.0,
     note: Note = lambda text: None,
 ) -> list[Row]:
     """Measure chains of operations.
@@ -197,7 +197,8 @@ class _New:
         """The value of steps: each reads the previous result, and a product or sum another one."""
         made = [self.x, self.y]
         for k, other, last in steps:
-            made.append(_BOUNDED[k](self.xp, made[last], made[other], made[other]))
+            step: Any = _BOUNDED[k]
+            made.append(step(self.xp, made[last], made[other], made[other]))
         return made[-1]
 
     def call(self) -> Any:
@@ -206,8 +207,8 @@ class _New:
         return tuple(v.numpy() if self.lazy else v for v in found)
 
 
-HEAD = ("case", "threads", "ours, µs", "µs a node", "NumPy", "numexpr", "PyTorch", "JAX", "JAX jit", "best eager / ours",
-        "jit / ours")  # fmt: skip
+HEAD = ("case", "threads", "ours, µs", "µs a node", "NumPy", "numexpr", "PyTorch", "JAX", "JAX jit",
+        "best eager / ours", "jit / ours")  # fmt: skip
 _COLUMNS: Final = (("numpy", "call"), ("numexpr", "call"), ("torch", "call"), ("jax", "eager"), ("jax", "jit"))
 
 
@@ -216,7 +217,7 @@ def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     of: dict[str, dict[tuple[str, str], Row]] = {}
     for row in rows:
         of.setdefault(row["case"], {})[row["system"], row["form"]] = row
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for name, found in of.items():
         case = next(c for c in CASES if c.name == name)
         times = {key: row["median"] for key, row in found.items()}

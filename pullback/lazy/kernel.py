@@ -64,22 +64,19 @@ class Kernel:
         """Return the results for contiguous row-major arrays of the inputs' types."""
         COUNTS.kernels += 1
         try:
-            return self._called(values)
+            entry = self._entry
+            if entry is None:
+                found = self._without_entry(values)
+                if found is not None:
+                    return found
+                entry = self._entry
+                assert entry is not None
+            results: tuple[Any, ...] = entry(*values)
+            return self._slowly(*values) if results is NotImplemented else results
         except PullbackError:
             raise
         except MemoryError as error:
             raise out_of_memory("lazy arrays", None, error, "smaller arrays, or a part of them at a time") from None
-
-    def _called(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        entry = self._entry
-        if entry is None:
-            found = self._without_entry(values)
-            if found is not None:
-                return found
-            entry = self._entry
-            assert entry is not None
-        results: tuple[Any, ...] = entry(*values)
-        return self._slowly(*values) if results is NotImplemented else results
 
     def _without_entry(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """Run the interpreter; None if compiled code is ready now."""
@@ -88,7 +85,7 @@ class Kernel:
             self._state = "interpreted"
             if policy.backend() != "c":
                 self._state = "refused"
-            elif policy.compiles_at_once() or not (self._light or self._is_empty()) and self._is_on_disk():
+            elif policy.compiles_at_once() or (not (self._light or self._is_empty()) and self._is_on_disk()):
                 self.compile()
         elif self._state == "interpreted" and self._calls > 1:
             self._state = "queued"
