@@ -122,18 +122,6 @@ def backend() -> str:
     return name
 
 
-def compiles_at_once() -> bool:
-    """Whether lazy arrays wait for the code of each piece, as tests of that code do.
-
-    Raises:
-        UsageError: [E602] PULLBACK_LAZY is neither `background` nor `wait`.
-    """
-    name = os.environ.get("PULLBACK_LAZY", "background")
-    if name not in ("background", "wait"):
-        raise UsageError("E602", f"PULLBACK_LAZY={name} is no way to compile", remedy="background or wait")
-    return name == "wait"
-
-
 _said: set[str] = registered(set(), 1, stays="with the process: a warning is given once")
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from pullback.calls import policy
 from pullback.calls.mistakes import out_of_memory
-from pullback.errors import CompilerError, PullbackError
+from pullback.errors import CompilerError, PullbackError, UsageError
 from pullback.ir import nodes as ir
 from pullback.ir.dims import has_empty_extent
 from pullback.ir.interpret import interpret
@@ -85,7 +85,7 @@ class Kernel:
             self._state = "interpreted"
             if policy.backend() != "c":
                 self._state = "refused"
-            elif policy.compiles_at_once() or (not (self._light or self._is_empty()) and self._is_on_disk()):
+            elif _waits_for_code() or (not (self._light or self._is_empty()) and self._is_on_disk()):
                 self.compile()
         elif self._state == "interpreted" and self._calls > 1:
             self._state = "queued"
@@ -98,9 +98,10 @@ class Kernel:
     @property
     def program(self) -> ir.Program:
         """The program, made on first use."""
-        if not isinstance(self._program, ir.Program):
-            self._program = self._program()
-        return self._program
+        own = self._program
+        if not isinstance(own, ir.Program):
+            own = self._program = own()  # two threads may both do so
+        return own
 
     def _is_empty(self) -> bool:
         """Whether a loop is empty, for which there is no code."""
@@ -158,8 +159,20 @@ class Kernel:
         return call
 
 
+def _waits_for_code() -> bool:
+    """Whether each piece is compiled at its first call, as for tests of its code.
+
+    Raises:
+        UsageError: [E602] PULLBACK_LAZY is neither `background` nor `wait`.
+    """
+    name = os.environ.get("PULLBACK_LAZY", "background")
+    if name not in ("background", "wait"):
+        raise UsageError("E602", f"PULLBACK_LAZY={name} is no way to compile", remedy="background or wait")
+    return name == "wait"
+
+
 def _threaded(entry_of: Callable[[int], Callable[..., Any]]) -> Callable[..., Any]:
-    """The function that runs a kernel on the threads that its call may use; results are the same for any number."""
+    """The function that runs a kernel on the threads that its call may use, with the same bits."""
     entries: dict[int, Callable[..., Any]] = {}
 
     def call(*values: Any) -> Any:
@@ -181,7 +194,7 @@ def alone() -> None:
 
 
 def thread_count() -> int:
-    """The number of threads that kernels may use at once, from the enclosing block, environment or processors."""
+    """The threads that kernels may use, from the enclosing block, environment or processors."""
     if policy.ASKED_THREADS.get() is None and "PULLBACK_THREADS" not in os.environ:
         return _processors()
     return policy.thread_count(None)

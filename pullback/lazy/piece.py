@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pullback.derivatives.direction import substituted
@@ -17,8 +18,8 @@ from pullback.ir.intern import uncollected
 from pullback.lazy.counts import COUNTS
 from pullback.lazy.device_kernel import DeviceKernel, kernel_of
 from pullback.lazy.kernel import Kernel
-from pullback.lazy.operation import Application, traced_program
-from pullback.lazy.stepwise import evaluated, run_steps
+from pullback.lazy.operation import traced_program
+from pullback.lazy.stepwise import Step, evaluated, run_steps
 from pullback.lazy.types import ArrayType, array_type
 from pullback.state import registered
 
@@ -31,7 +32,6 @@ LIGHT: Final = 1e5  # scalar operations that NumPy runs in less time than tracin
 MOST: Final = 4096  # pieces to keep; a dropped piece is rebuilt, with its code from disk
 _KNOWN: Final[dict[tuple[int, ...], Piece]] = registered({}, MOST)
 K = TypeVar("K")
-Step = tuple[Application, tuple[int, ...]]  # operands: the position of a step, or -1 - k for leaf k
 
 
 class Backward:
@@ -106,12 +106,13 @@ class Piece:
             if self.device:
                 return kernel_of(self.program, self.leaves, self.types, self.device)
             light = self.work <= LIGHT * len(self.steps)
-            return Kernel(self._traced, self.leaves, self.types, self._stepwise, light)
+            traced = partial(self._traced, expr.is_in_order())  # another thread may call it
+            return Kernel(traced, self.leaves, self.types, self._stepwise, light)
 
         return self._once("value", make)
 
-    def _traced(self) -> ir.Program:
-        with uncollected():
+    def _traced(self, exact: bool) -> ir.Program:
+        with uncollected(), expr.in_order(exact):
             return self.program
 
     def _stepwise(self, values: Sequence[Any]) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,11 +22,9 @@ from pullback.lazy.kernel import joined, parts
 from pullback.lazy.operation import Application, traced_program
 from pullback.state import registered
 
-if TYPE_CHECKING:
-    from pullback.lazy.piece import Step
+__all__ = ["Step", "evaluated", "run_steps"]
 
-__all__ = ["evaluated", "run_steps"]
-
+Step = tuple[Application, tuple[int, ...]]  # operands: the position of a step, or -1 - k for leaf k
 Function = Callable[[Sequence[Any]], Any]
 MOST: Final = 4096
 _FUNCTIONS: Final[dict[Application, Function]] = registered({}, MOST)
@@ -81,9 +79,9 @@ def _function(application: Application) -> Function:
 
 
 def _direct(program: ir.Program) -> Function | None:
-    """One call of NumPy for each node of an expression, as the interpreter makes them; None for other programs.
+    """One call of NumPy for each node of an expression; None for other programs.
 
-    All arrays are read where the result is written, or have no axes.
+    The calls are those of the interpreter. All arrays are read where the result is written, or have no axes.
     """
     statements = program.body.statements
     if len(statements) != 1 or not isinstance(s := statements[0], ir.Build) or program.body.results != s.outs:

@@ -64,7 +64,7 @@ def test_a_new_structure_is_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULLBACK_BACKEND", "c")
     monkeypatch.setattr(kernel, "_COMPILER", type("Compiler", (), {"put": staticmethod(lambda _: None)}))
     traced: list[Piece] = []
-    monkeypatch.setattr(Piece, "_traced", lambda self: traced.append(self))
+    monkeypatch.setattr(Piece, "_traced", lambda self, exact: traced.append(self))
     x = lazy.asarray(X)
 
     def chain() -> Any:
