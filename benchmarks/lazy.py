@@ -171,7 +171,8 @@ def _of_jax(case: LazyCase) -> tuple[Any, Any, Any]:
 class _New:
     """Structures that did not occur before, some in each call: steps in random order.
 
-    A step reads the previous result, and a product or a sum another one too. Nodes of all operations were built before, so none has to be traced.
+    A step reads the previous result, and a product or a sum another one too. Nodes of all operations were built before,
+    so none has to be traced.
     """
 
     calls = NEW
