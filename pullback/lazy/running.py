@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -11,10 +10,9 @@ from typing import Any, Final, TypeVar
 
 from numpy import ndarray
 
-from pullback.calls import policy
 from pullback.lazy.device_kernel import DeviceKernel, note_checks
 from pullback.lazy.foreign import ForeignApplication, ForeignTape
-from pullback.lazy.kernel import Kernel
+from pullback.lazy.kernel import Kernel, alone, thread_count
 from pullback.lazy.layers import noted
 from pullback.lazy.node import Array
 from pullback.lazy.piece import Piece, piece_of
@@ -158,21 +156,9 @@ def job_of(chunk: Chunk, wanted: Sequence[Array]) -> Straight | Call:
 # Parallel runs ---------------------------------------------------------------------------------------------------
 
 
-def thread_count() -> int:
-    """The number of kernels that may run at once, from the enclosing block, environment or processors."""
-    if policy.ASKED_THREADS.get() is None and "PULLBACK_THREADS" not in os.environ:
-        return _processors()
-    return policy.thread_count(None)
-
-
-@cached(1)
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @cached(1, stays="with the process, as its threads do")
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(MOST, "pullback lazy")
+    return ThreadPoolExecutor(MOST, "pullback lazy", alone)
 
 
 def together(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> list[T | BaseException]:
