@@ -10,12 +10,12 @@ from collections.abc import Callable
 from importlib import import_module
 
 from pullback.nn.layer import Layer
-from pullback.nn.models.chains import alexnet, lenet, lenet_tanh, overfeat, vgg11, vgg16
+from pullback.nn.models.chains import alexnet, alexnet_owt, lenet, lenet_tanh, overfeat, vgg11, vgg13, vgg16, vgg19
 from pullback.nn.models.generative import autoencoder, discriminator, gan_step, generator
-from pullback.nn.models.googlenet import googlenet, with_auxiliary
+from pullback.nn.models.googlenet import googlenet, googlenet_bn, with_auxiliary
 from pullback.nn.models.policy import discounted_returns, policy, reinforce
 from pullback.nn.models.recipes import Recipe, layered
-from pullback.nn.models.resnet import mobilenet_v2, resnet18, resnet50
+from pullback.nn.models.resnet import mobilenet_v2, resnet18, resnet34, resnet50, resnet101, resnet152
 from pullback.nn.models.sequences import character_lstm, gpt
 from pullback.nn.optimizers import adam, adamw, sgd
 from pullback.tracing.public import public_module as _public_module
@@ -26,6 +26,7 @@ __all__ = [
     "NETWORKS",
     "Recipe",
     "alexnet",
+    "alexnet_owt",
     "autoencoder",
     "character_lstm",
     "discounted_returns",
@@ -33,6 +34,7 @@ __all__ = [
     "gan_step",
     "generator",
     "googlenet",
+    "googlenet_bn",
     "gpt",
     "lenet",
     "lenet_tanh",
@@ -41,17 +43,23 @@ __all__ = [
     "policy",
     "recipe",
     "reinforce",
+    "resnet101",
+    "resnet152",
     "resnet18",
+    "resnet34",
     "resnet50",
     "vgg11",
+    "vgg13",
     "vgg16",
+    "vgg19",
     "with_auxiliary",
 ]
 
 NETWORKS: dict[str, Callable[..., Layer]] = {
     f.__name__: f
     for f in (
-        *(lenet, lenet_tanh, alexnet, overfeat, vgg11, vgg16, googlenet, resnet18, resnet50, mobilenet_v2),
+        *(lenet, lenet_tanh, alexnet, alexnet_owt, overfeat, vgg11, vgg13, vgg16, vgg19, googlenet, googlenet_bn),
+        *(resnet18, resnet34, resnet50, resnet101, resnet152, mobilenet_v2),
         *(autoencoder, generator, discriminator, character_lstm, gpt, policy),
     )
 }
