@@ -53,6 +53,7 @@ from pullback.nn.layers import (
     transformer_block,
     with_states,
 )
+from pullback.nn.lora import Adapted, lora
 from pullback.nn.losses import (
     bce_with_logits,
     cross_entropy,
@@ -118,6 +119,7 @@ from pullback.nn.training import (
 from pullback.tracing.public import public_module as _public_module
 
 __all__ = [
+    "Adapted",
     "CSVLogger",
     "Checkpoints",
     "EarlyStopping",
@@ -195,6 +197,7 @@ __all__ = [
     "load_parameters",
     "local_response_norm",
     "log_softmax",
+    "lora",
     "lstm",
     "max_pool",
     "metrics",

@@ -85,6 +85,11 @@ class Call:
         """The path of the layer, as errors and tables write it."""
         return "/".join(self.path)
 
+    @property
+    def shown(self) -> bool:
+        """Whether tables have a row for it: it is not composed of others, or has arrays of its own."""
+        return not self.composed or bool(self.parameters or self.state)
+
 
 class Replaced(Exception):
     """Raised to replace a dim of the network's input, so that two shapes become equal."""

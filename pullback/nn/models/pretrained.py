@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,8 +50,13 @@ def from_file(
     if path is None:
         return net
     found = _read(Path(path), ignore)
-    names = max((_names(net, table) for table in tables), key=lambda names: len(set(names.values()) & found.keys()))
-    wanted = {(what, *p): w for what in ("parameters", "state") for p, w in net.type.wanted(what)}
+    wanted = {
+        (what, *place): array
+        for what in ("parameters", "state")
+        for place, array in net.type.wanted(what)
+        if array.dtype is None  # not the keys of random numbers
+    }
+    names = max((_names(wanted, table) for table in tables), key=lambda names: len(set(names.values()) & found.keys()))
     shapes = {names[place]: tuple(e.constant for e in w.extents) for place, w in wanted.items()}
     kept = {n: a for n, a in found.items() if n in shapes}
     for head in heads:
@@ -89,13 +94,9 @@ def _read(path: Path, ignore: tuple[str, ...]) -> Arrays:
     return {n: a for n, a in arrays.items() if not n.endswith(COUNTER) and not n.startswith(ignore or ("\0",))}
 
 
-def _names(net: Layer, table: Table) -> dict[tuple[str, ...], str]:
+def _names(wanted: Iterable[tuple[str, ...]], table: Table) -> dict[tuple[str, ...], str]:
     """The name in the file of each array of the network."""
-    return {
-        (what, *path): f"{table.get('/'.join(path[:-1]), '/'.join(path[:-1]))}.{ARRAYS.get(path[-1], path[-1])}"
-        for what in ("parameters", "state")
-        for path, _ in net.type.wanted(what)
-    }
+    return {place: f"{table['/'.join(place[1:-1])]}.{ARRAYS[place[-1]]}" for place in wanted}
 
 
 def _as_dense(array: NDArray[Any], shape: tuple[int | None, ...]) -> NDArray[Any]:
