@@ -36,17 +36,15 @@ run = nn.fit(net, nn.models.gaussian_nll, (inputs(train), train[:, 1:, None]), *
 draw = pb.function(lambda p, past, noise, then: nn.models.forecast(net, p, past, noise, then))
 whole, paths = inputs(test), 200
 past, then = (np.repeat(part, paths, 0) for part in (whole[:, :PAST], whole[:, PAST:, 1:]))
-noise = random.normal(size=(len(past), L - 1 - PAST)).astype(np.float32)
-drawn = draw(run.parameters, past, noise, then[:, : noise.shape[1]])
-drawn, real = drawn.reshape(len(test), paths, -1), test[:, PAST + 1 :]
-drawn, real = drawn[..., : real.shape[1]], real[:, : drawn.shape[2]]
+noise = random.normal(size=(len(past), L - PAST)).astype(np.float32)
+drawn, real = draw(run.parameters, past, noise, then).reshape(len(test), paths, -1), test[:, PAST:]
 low, middle, high = np.quantile(drawn, [0.1, 0.5, 0.9], axis=1)
 inside = np.mean((low < real) & (real < high))
 assert 0.65 < inside < 0.92  # of 80 percent
 
-after = np.arange(PAST + 1, PAST + 1 + real.shape[1])
 plt.plot(t, test[0], "k", lw=1, label="the series")
-plt.fill_between(after, low[0], high[0], color="C0", alpha=0.3, label=f"80 % of the paths ({inside:.0%} of values)")
-plt.plot(after, middle[0], "C0", label="median of the forecast")
+plt.fill_between(t[PAST:], low[0], high[0], color="C0", alpha=0.3, label=f"80 % of the paths ({inside:.0%} of values)")
+plt.plot(t[PAST:], middle[0], "C0", label="median of the forecast")
 plt.xlabel("month")
-plt.legend()
+plt.ylim(0, 1.4 * test[0].max())
+plt.legend(loc="upper left")

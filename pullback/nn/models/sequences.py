@@ -160,7 +160,7 @@ def forecast(net: Layer, parameters: Any, past: Any, noise: Any, covariates: Any
         parameters: its parameters.
         past: its input (N, L, M), whose last step predicts the first value.
         noise: standard normal numbers (N, S), for S steps. Zeros give the path of the means.
-        covariates: the covariates (N, S, M - 1) of the inputs after `past`, if there are any.
+        covariates: the covariates (N, S - 1, M - 1) of the inputs after `past`, if there are any.
     Returns:
         The values (N, S).
     """

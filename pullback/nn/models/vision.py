@@ -6,12 +6,16 @@ from typing import Any
 
 import pullback as pb
 from pullback import Array
+from pullback.errors import ShapeError
 from pullback.nn.activations import relu
 from pullback.nn.layer import Layer, layer, sequential
 from pullback.nn.layers import conv, conv_transpose, dense, layer_norm, max_pool, positional_encoding, transformer_block
 from pullback.nn.layers.checks import check_count
 from pullback.nn.layers.dropout import dropout as dropout_layer
+from pullback.nn.layers.windows import number
 from pullback.nn.scope import Scope
+from pullback.source import user_position
+from pullback.tracing.array import type_text
 
 __all__ = ["unet", "vit"]
 
@@ -35,11 +39,16 @@ def unet(scope: Scope, x: Any, out_channels: int = 1, *, base_channels: int = 16
         depth: the number of halvings.
     Returns:
         (N, out_channels, H, W).
+    Raises:
+        ShapeError: [E162] a size of the image is no such multiple.
 
     >>> from pullback import nn
     >>> nn.models.unet(2).on("N 1 32 48").type.result
     'f32[N, 2, 32, 48]'
     """
+    if any(number(size % 2**depth) for size in x.shape[2:]):
+        raise ShapeError("E162", f"unet: an image of {type_text(x)} cannot be halved {depth} times",
+                         position=user_position(), remedy=f"sizes that are multiples of {2**depth}")  # fmt: skip
     passed = []
     for level in range(depth):
         passed.append(scope.call(_twice(base_channels * 2**level), x, f"down{level + 1}"))
