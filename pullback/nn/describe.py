@@ -18,8 +18,8 @@ from pullback.ir.settings import MODES
 from pullback.memory.swap import SwapPlan
 from pullback.memory.table import MemoryTable
 from pullback.nn.inputs import Takes, dims_of, leaves, map_dims, zeros
-from pullback.nn.objective import LossOfParts, loss_of, objective
 from pullback.nn.lora import Adapted
+from pullback.nn.objective import LossOfParts, loss_of, objective
 from pullback.nn.optimizers import Optimizer, sgd
 from pullback.nn.optimizers.combined import thawed
 from pullback.nn.optimizers.leaves import leaves_of
@@ -146,7 +146,8 @@ class Description(Tables):
         rows.append(("", "", "", f"{self.parameters:,}", f"{self.operations:,}", ""))
         held = f"parameters {self.parameter_bytes:,} bytes, optimizer {self.optimizer_bytes:,} bytes"
         if self.unfrozen is not None:
-            held += f"; {self.unfrozen.frozen:,} parameters are frozen, else optimizer {self.unfrozen.optimizer_bytes:,} bytes"
+            whole = self.unfrozen
+            held += f"; {whole.frozen:,} parameters are frozen, else optimizer {whole.optimizer_bytes:,} bytes"
         peaks: list[tuple[str, ...]] = [("memory besides parameters, input and result", *MODES)]
         peaks += [(f"  {what}", *(f"{found[mode]:,}" for mode in MODES)) for what, found in self.peaks.items()]
         name, step = f"{self.name}(x: {self.takes})", f"training: {self.step}"
@@ -199,7 +200,7 @@ def _unfrozen(
 ) -> Unfrozen | None:
     """The cost of training all parameters; None if none is frozen, or if the optimizer has no name for some."""
     whole, of = network.base.on(network.takes) if isinstance(network, Adapted) else network, thawed(optimizer)
-    if whole is network and of is optimizer or not isinstance(optimizer, Optimizer):
+    if (whole is network and of is optimizer) or not isinstance(optimizer, Optimizer):
         return None
     started, state = whole.typed(dtype).start(0)
     trained = sum(np.size(leaf) for leaf in optimizer.visible(leaves_of(parameters)).values())

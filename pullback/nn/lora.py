@@ -26,9 +26,7 @@ WEIGHTS: Final = "w"
 Where = str | Sequence[str] | Callable[[str], bool]
 
 
-def lora(
-    net: Any, rank: int = 8, *, alpha: float | None = None, where: Where = "*", trainable: Where = ()
-) -> Adapted:
+def lora(net: Any, rank: int = 8, *, alpha: float | None = None, where: Where = "*", trainable: Where = ()) -> Adapted:
     """Add trainable matrices of low rank to the frozen weights of a network (LoRA, Hu et al. 2021).
 
         y = w x + alpha / rank · lora_b (lora_a x)       w, and all other parameters, stay as they are
@@ -200,8 +198,8 @@ class _Frozen(Scope):
         self.names.all.append(full)
         if self.settings.trains(full):
             return super().parameter(name, shape, init)
-        begun = self._start(0, name, init or (initializers.kaiming_normal() if _rank(shape) > 1 else initializers.zeros()))
-        return super().state(name, shape, begun)
+        default = initializers.kaiming_normal() if _rank(shape) > 1 else initializers.zeros()
+        return super().state(name, shape, self._start(0, name, init or default))
 
     def state(self, name: str, shape: Any, init: Initializer | None = None, *, dtype: Any = None) -> Array:
         """A state of the layer itself; its name must not be that of a frozen parameter."""
@@ -252,7 +250,8 @@ def _adapters(layer: Layer, rank: int) -> tuple[Layer, Layer]:
     plain = conv(1, 1).settings
     windows = {k: v for k, v in given.items() if k in ("stride", "padding", "dilation", "layout") and v != plain[k]}
     layout = {k: v for k, v in windows.items() if k == "layout"}
-    return conv(rank, given["kernel_size"], bias=False, **windows), conv(channels, one, bias=False, init=zeros, **layout)
+    down = conv(rank, given["kernel_size"], bias=False, **windows)
+    return down, conv(channels, one, bias=False, init=zeros, **layout)
 
 
 def _space(settings: Mapping[str, Any]) -> Sequence[Any]:

@@ -58,11 +58,11 @@ __all__ = [
     "policy",
     "recipe",
     "reinforce",
-    "resnet101",
-    "resnet152",
     "resnet18",
     "resnet34",
     "resnet50",
+    "resnet101",
+    "resnet152",
     "segment_sum",
     "tcn",
     "unet",
@@ -81,7 +81,8 @@ NETWORKS: dict[str, Callable[..., Layer]] = {
     for f in (
         *(lenet, lenet_tanh, alexnet, alexnet_owt, overfeat, vgg11, vgg13, vgg16, vgg19, googlenet, googlenet_bn),
         *(resnet18, resnet34, resnet50, resnet101, resnet152, mobilenet_v2),
-        *(unet, vit, autoencoder, vae, generator, discriminator, character_lstm, gpt, tcn, deepar, graph_network, policy),
+        *(unet, vit, autoencoder, vae, generator, discriminator),
+        *(character_lstm, gpt, tcn, deepar, graph_network, policy),
     )
 }
 BY_HAND = {"zhang": "zhang", "lenet": "lenet_by_hand"}

@@ -83,7 +83,7 @@ def _read(path: Path, ignore: tuple[str, ...]) -> Arrays:
         with path.open("rb") as file:
             first = file.read(9)
     except OSError as error:
-        raise DataError("E501", f"{path}: {error.strerror or error}", remedy="the path of a safetensors file") from error
+        raise DataError("E501", f"{path}: {error.strerror or error}", remedy="a safetensors file") from error
     if first.startswith(PICKLES) and first[8:] != b"{":  # a length may begin like a pickle
         raise DataError(
             "E509",

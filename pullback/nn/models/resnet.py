@@ -11,7 +11,7 @@ from pullback.nn.layers.dropout import dropout as dropout_layer
 from pullback.nn.models.pretrained import File, Table, from_file
 from pullback.nn.models.widths import scaled
 
-__all__ = ["mobilenet_v2", "resnet101", "resnet152", "resnet18", "resnet34", "resnet50"]
+__all__ = ["mobilenet_v2", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152"]
 
 
 def resnet18(num_classes: int = 1000, *, width_mult: float = 1.0, pretrained: File | None = None) -> Layer:
@@ -55,9 +55,7 @@ def resnet152(num_classes: int = 1000, *, width_mult: float = 1.0, pretrained: F
     return _resnet(_bottleneck, (3, 8, 36, 3), num_classes, width_mult, pretrained)
 
 
-def _resnet(
-    block: Any, depths: tuple[int, ...], num_classes: int, width_mult: float, pretrained: File | None
-) -> Layer:
+def _resnet(block: Any, depths: tuple[int, ...], num_classes: int, width_mult: float, pretrained: File | None) -> Layer:
     c, factor = scaled(width_mult), 4 if block is _bottleneck else 1
     stem = sequential(_normed(c(64), 7, stride=2, padding=3), relu, max_pool(3, 2, padding=1))
     blocks, inputs = [], c(64)

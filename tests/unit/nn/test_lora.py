@@ -106,7 +106,7 @@ def test_what_cannot_be_adapted() -> None:
     assert message(lambda: nn.lora(BASE, where=[])).startswith("E170 lora: where is [] |")
     assert message(lambda: nn.lora(BASE, where="query*").type) == (
         "E108 lora: where: no parameter is called 'query*' | parameters: conv1/w, residual1/body/conv1/w, dense1/w, "
-        "dense2/w | a name, or a pattern such as \"*/b\": `*` stands for any letters, / too"
+        'dense2/w | a name, or a pattern such as "*/b": `*` stands for any letters, / too'
     )
     assert message(lambda: nn.lora(BASE, trainable="*").type).startswith("E108 lora: no weights have adapters |")
     assert message(lambda: nn.lora(nn.lora(BASE)).type).startswith("E163 lora: a network with adapters in another one")
