@@ -198,7 +198,7 @@ def describe(
 def _unfrozen(
     network: Network, optimizer: Any, loss: Any, parameters: Any, batch: Any, updates: int, dtype: DTypeLike
 ) -> Unfrozen | None:
-    """The cost of training all parameters; None if none is frozen, or if the optimizer has no name for some."""
+    """The cost of training all parameters; None if none is frozen, or if the optimizer refuses them."""
     whole, of = network.base.on(network.takes) if isinstance(network, Adapted) else network, thawed(optimizer)
     if (whole is network and of is optimizer) or not isinstance(optimizer, Optimizer):
         return None

@@ -125,7 +125,7 @@ class Adapted(Layer):
     adapters: _Settings = field(kw_only=True)
 
     def merge(self, parameters: Any, state: Any) -> tuple[Parameters, Parameters]:
-        """Return the parameters and the state of the network without adapters, with these added to its weights.
+        """Return parameters and state of the network without adapters, with these added to the weights.
 
         Args:
             parameters: the parameters, after training.
@@ -176,7 +176,7 @@ class _Names:
 
 
 class _Frozen(Scope):
-    """A scope whose parameters are states, except for adapters and parameters that are trained as they are."""
+    """A scope whose parameters are states, except for those of adapters and trained layers."""
 
     settings: _Settings
     depth: int  # of the network with adapters in the path

@@ -17,7 +17,7 @@ __all__ = ["starting"]
 
 
 def starting(net: Layer, parameters: Mapping[str, Any], state: Mapping[str, Any]) -> Layer:
-    """See `Layer.starting_from`. The values go where the network is called, so it may be a part of another one."""
+    """See `Layer.starting_from`. The values go where the network is called, also in other networks."""
     starts = parameters, state
     if net.takes is not None:
         for what, given in zip(("parameters", "state"), starts):

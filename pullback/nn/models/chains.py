@@ -111,21 +111,30 @@ def vgg11(
 def vgg13(
     num_classes: int = 1000, *, width_mult: float = 1.0, dropout: float = 0.5, pretrained: File | None = None
 ) -> Layer:
-    """VGG with 13 layers (Simonyan and Zisserman 2014, B), for 224 × 224: 133,047,848 parameters. As `vgg11`."""
+    """VGG with 13 layers (Simonyan and Zisserman 2014, B), for 224 × 224: 133,047,848 parameters.
+
+    Settings are those of `vgg11`.
+    """
     return _vgg((2, 2, 2, 2, 2), num_classes, width_mult, dropout, pretrained)
 
 
 def vgg16(
     num_classes: int = 1000, *, width_mult: float = 1.0, dropout: float = 0.5, pretrained: File | None = None
 ) -> Layer:
-    """VGG with 16 layers (Simonyan and Zisserman 2014, D), for 224 × 224: 138,357,544 parameters. As `vgg11`."""
+    """VGG with 16 layers (Simonyan and Zisserman 2014, D), for 224 × 224: 138,357,544 parameters.
+
+    Settings are those of `vgg11`.
+    """
     return _vgg((2, 2, 3, 3, 3), num_classes, width_mult, dropout, pretrained)
 
 
 def vgg19(
     num_classes: int = 1000, *, width_mult: float = 1.0, dropout: float = 0.5, pretrained: File | None = None
 ) -> Layer:
-    """VGG with 19 layers (Simonyan and Zisserman 2014, E), for 224 × 224: 143,667,240 parameters. As `vgg11`."""
+    """VGG with 19 layers (Simonyan and Zisserman 2014, E), for 224 × 224: 143,667,240 parameters.
+
+    Settings are those of `vgg11`.
+    """
     return _vgg((2, 2, 4, 4, 4), num_classes, width_mult, dropout, pretrained)
 
 

@@ -69,7 +69,9 @@ def vae(scope: Scope, x: Any, latent_dim: int = 2, *, hidden_size: int = 128) ->
 
 
 def vae_decoder(shape: Any, *, hidden_size: int = 128) -> Layer:
-    """Decode points (N, latent_dim) to logits of pixels; `parameters["decoder"]` of a `vae` are its parameters.
+    """Decode points (N, latent_dim) to logits of pixels.
+
+    Its parameters are `parameters["decoder"]` of a `vae`.
 
     Args:
         shape: the shape of an image, C H W.
@@ -79,7 +81,7 @@ def vae_decoder(shape: Any, *, hidden_size: int = 128) -> Layer:
 
 
 def elbo_loss(y: Any, x: Any) -> Array:
-    """Negative evidence lower bound of a `vae`: cross-entropy of the pixels, plus the Kullback-Leibler divergence.
+    """Negative evidence lower bound of a `vae`: pixel cross-entropy plus Kullback-Leibler divergence.
 
         Σ cross-entropy of each pixel + ½ Σ (mean² + variance - 1 - log variance)      the mean over the batch
 

@@ -1,4 +1,4 @@
-"""Networks on graphs: edges are pairs of node numbers, and sums by segment gather what the edges carry.
+"""Networks on graphs: edges are pairs of node numbers, and sums by segment gather messages.
 
 Graphs of several sizes are one graph without edges between them: their nodes in one array, and the number of its graph
 for each node.
@@ -42,7 +42,7 @@ def segment_sum(x: Array, segments: Array, count: Any) -> Array:
 
 @layer({"nodes": "N M", "edges": "i64[E, 2]"})
 def graph_network(scope: Scope, graph: Any, out_features: int, *, hidden_size: int = 32, num_layers: int = 2) -> Array:
-    """Graph network: each node sees the mean of its neighbors in every layer (GraphSAGE, Hamilton et al. 2017).
+    """Graph network: nodes see the means of their neighbors (GraphSAGE, Hamilton et al. 2017).
 
         h ← relu(own h + others mean of h[source] over the edges that end here)
 

@@ -1,4 +1,4 @@
-"""Weights of PyTorch's and timm's models: a file of safetensors, and a table of names for each architecture."""
+"""Weights of torchvision's and timm's models, by a table of names for each architecture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks on sequences: of letters, or other integers from a vocabulary, and of numbers such as time series."""
+"""Networks on sequences of integers from a vocabulary, such as letters, and of numbers."""
 
 from __future__ import annotations
 
@@ -136,7 +136,9 @@ def away_from_zero(x: Any) -> Array:
 
 
 def gaussian_nll(y: Any, target: Any) -> Array:
-    """Mean negative log-likelihood of targets under Gaussians: ½ ((t - mean) / scale)² + log scale + ½ log 2 π.
+    """Mean negative log-likelihood of targets under Gaussians.
+
+        ½ ((t - mean) / scale)² + log scale + ½ log 2 π
 
     Args:
         y: a dict of "mean" and "scale", as `deepar` gives it.

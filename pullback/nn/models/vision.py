@@ -75,7 +75,7 @@ def vit(
     num_layers: int = 4,
     dropout: float = 0.0,
 ) -> Layer:
-    """Vision transformer (Dosovitskiy et al. 2021), small and with the mean of all patches (Beyer et al. 2022).
+    """Vision transformer (Dosovitskiy et al. 2021) with the mean of all patches (Beyer et al. 2022).
 
     Args:
         num_classes: the number of classes.

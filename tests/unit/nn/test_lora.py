@@ -82,8 +82,8 @@ def test_training_moves_the_adapters_alone(tmp_path: Path) -> None:
     base = nn.sequential(nn.dense(8), nn.tanh, nn.dense(3)).on("N 4")
     net = nn.lora(base.starting_from(*base.init(seed=5)), rank=2)
     x = RANDOM.normal(size=(60, 4)).astype(np.float32)
-    how = {"optimizer": nn.adamw(0.05), "epochs": 30, "progress": False}
-    run = nn.fit(net, nn.cross_entropy, (x, x[:, :3].argmax(1)), **how)
+    data = x, x[:, :3].argmax(1)
+    run = nn.fit(net, nn.cross_entropy, data, optimizer=nn.adamw(0.05), epochs=30, progress=False)
     assert run.history["loss"][-1] < 0.6 * run.history["loss"][0]
     for name, array in named(base.init(seed=5)[0]).items():
         assert np.array_equal(named(run.state)[name], array), name
