@@ -21,6 +21,7 @@ from pullback.nn.activations import (
     softplus,
     tanh,
 )
+from pullback.nn.adapters import Adapted, lora
 from pullback.nn.blocks import half_squared_error, one_hot
 from pullback.nn.ctc import ctc_loss
 from pullback.nn.layer import Layer, branches, heads, layer, parallel, residual, sequential
@@ -53,7 +54,6 @@ from pullback.nn.layers import (
     transformer_block,
     with_states,
 )
-from pullback.nn.lora import Adapted, lora
 from pullback.nn.losses import (
     bce_with_logits,
     cross_entropy,

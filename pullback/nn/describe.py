@@ -17,8 +17,8 @@ from pullback.ir import nodes as ir
 from pullback.ir.settings import MODES
 from pullback.memory.swap import SwapPlan
 from pullback.memory.table import MemoryTable
+from pullback.nn.adapters import Adapted
 from pullback.nn.inputs import Takes, dims_of, leaves, map_dims, zeros
-from pullback.nn.lora import Adapted
 from pullback.nn.objective import LossOfParts, loss_of, objective
 from pullback.nn.optimizers import Optimizer, sgd
 from pullback.nn.optimizers.combined import thawed

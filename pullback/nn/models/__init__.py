@@ -82,7 +82,7 @@ NETWORKS: dict[str, Callable[..., Layer]] = {
         *(lenet, lenet_tanh, alexnet, alexnet_owt, overfeat, vgg11, vgg13, vgg16, vgg19, googlenet, googlenet_bn),
         *(resnet18, resnet34, resnet50, resnet101, resnet152, mobilenet_v2),
         *(unet, vit, autoencoder, vae, generator, discriminator),
-        *(character_lstm, gpt, tcn, deepar, graph_network, policy),
+        *(character_lstm, gpt, tcn, deepar, policy),
     )
 }
 BY_HAND = {"zhang": "zhang", "lenet": "lenet_by_hand"}
