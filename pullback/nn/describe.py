@@ -17,7 +17,6 @@ from pullback.ir import nodes as ir
 from pullback.ir.settings import MODES
 from pullback.memory.swap import SwapPlan
 from pullback.memory.table import MemoryTable
-from pullback.nn.adapters import Adapted
 from pullback.nn.inputs import Takes, dims_of, leaves, map_dims, zeros
 from pullback.nn.objective import LossOfParts, loss_of, objective
 from pullback.nn.optimizers import Optimizer, sgd
@@ -199,7 +198,8 @@ def _unfrozen(
     network: Network, optimizer: Any, loss: Any, parameters: Any, batch: Any, updates: int, dtype: DTypeLike
 ) -> Unfrozen | None:
     """The cost of training all parameters; None if none is frozen, or if the optimizer refuses them."""
-    whole, of = network.base.on(network.takes) if isinstance(network, Adapted) else network, thawed(optimizer)
+    base: Network | None = getattr(network, "base", None)  # of a network with adapters
+    whole, of = network if base is None else base.on(network.takes), thawed(optimizer)
     if (whole is network and of is optimizer) or not isinstance(optimizer, Optimizer):
         return None
     started, state = whole.typed(dtype).start(0)

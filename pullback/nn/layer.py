@@ -137,7 +137,8 @@ class Layer(Answers, Displayed):
         """
         from pullback.nn.starts import starting
 
-        return starting(self, parameters, {} if state is None else state)
+        started: Layer = starting(self, parameters, {} if state is None else state)
+        return started
 
     def on(self, takes: Takes) -> Layer:
         """Return the network for inputs of given sizes, after checking its types.

@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from pullback.errors import TraceError
-from pullback.nn.layer import Layer
 from pullback.nn.parameters import named
 from pullback.nn.scope import Scope
 from pullback.nn.settings import listed
+from pullback.nn.types import Network
 from pullback.source import user_position
 
 __all__ = ["starting"]
 
 
-def starting(net: Layer, parameters: Mapping[str, Any], state: Mapping[str, Any]) -> Layer:
+def starting(net: Any, parameters: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
     """See `Layer.starting_from`. The values go where the network is called, also in other networks."""
     starts = parameters, state
     if net.takes is not None:
@@ -30,7 +30,7 @@ def starting(net: Layer, parameters: Mapping[str, Any], state: Mapping[str, Any]
     return replace(net, forward=forward, kind="network" if net.kind == "sequential" else net.kind)
 
 
-def _check_names(net: Layer, what: str, given: Mapping[str, Any]) -> None:
+def _check_names(net: Network, what: str, given: Mapping[str, Any]) -> None:
     known = ["/".join(path) for path, _ in net.type.wanted(what)]
     if unknown := [name for name in given if name not in known]:
         raise TraceError(
