@@ -11,7 +11,7 @@ from typing import Final
 
 from pullback.errors import DerivativeError
 from pullback.lazy.elsewhere import remedy
-from pullback.lazy.node import Array
+from pullback.lazy.node import LOCK, Array
 from pullback.source import Position, called, source_text, user_position
 from pullback.state import registered
 
@@ -40,6 +40,11 @@ def check_leaves(x: Array, how: str) -> None:
 
 def _depends(arrays: Iterable[Array]) -> bool:
     """Whether any of the arrays is, or depends on, a variable of an active gradient."""
+    with LOCK:
+        return _reaches(arrays)
+
+
+def _reaches(arrays: Iterable[Array]) -> bool:
     stack = list(arrays)
     seen = set(stack)
     while stack:

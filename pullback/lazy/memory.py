@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
-from threading import RLock
 from typing import Any, ClassVar, Final
 from weakref import ref
 
@@ -23,7 +22,7 @@ import numpy as np
 
 from pullback.errors import TraceError
 from pullback.lazy.leaving import OPEN
-from pullback.lazy.node import Array, leaf_of
+from pullback.lazy.node import LOCK, Array, leaf_of
 from pullback.lazy.operation import Application, Operation, apply
 from pullback.lazy.types import ArrayType
 from pullback.lazy.views import View
@@ -33,7 +32,6 @@ from pullback.state import registered
 
 __all__ = ["Memory", "Share", "Step", "Written", "again", "fixed", "opened", "written_weight"]
 
-_LOCK: Final = RLock()
 _WATCHING: Final[list[bool]] = registered([], "one mark: the process writes arrays", stays="as their views are watched")
 _plain: Final = Array.__init__
 
@@ -268,9 +266,12 @@ def watch(x: Array) -> None:
         return
     chain = [x]
     base = x.operands[0]
-    while (share := share_of(base)) is None and base.application is not None and base.application.view is not None:
-        chain.append(base)
-        base = base.operands[0]
+    if (share := share_of(base)) is None and base.application is not None:
+        with LOCK:
+            while share is None and base.application is not None and base.application.view is not None:
+                chain.append(base)
+                base = base.operands[0]
+                share = share_of(base)
     if share is None and not base.type.shape:
         return  # a number, as NumPy has it: its elements cannot be shared
     if share is None:
@@ -333,7 +334,7 @@ def opened(x: Array) -> Share:
         TraceError: [E147] the array is a weight, or the argument of a gradient.
     """
     if x.__class__ is not Written:
-        with _LOCK:
+        with LOCK:
             _start()
             share = share_of(x)
             if not isinstance(share, Share):

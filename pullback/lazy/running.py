@@ -1,4 +1,7 @@
-"""Execution of chunks, as kernels or Python operations; independent chunks run in parallel."""
+"""Execution of chunks, as kernels or Python operations; independent chunks run in parallel.
+
+Which nodes get a value is decided by what is alive, not by reference counts (`Straight`).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from sys import getrefcount
+from operator import attrgetter
 from typing import Any, Final, TypeVar
+from weakref import ref
 
 from numpy import ndarray
 
@@ -16,23 +20,29 @@ from pullback.lazy.device_kernel import DeviceKernel, note_checks
 from pullback.lazy.foreign import ForeignApplication, ForeignTape
 from pullback.lazy.kernel import Kernel
 from pullback.lazy.layers import noted
-from pullback.lazy.node import Array
-from pullback.lazy.piece import Piece, piece_of
+from pullback.lazy.node import LOCK, Array, waiting
+from pullback.lazy.operation import Application
+from pullback.lazy.piece import Piece, piece_of, steps_of
 from pullback.lazy.places import put
 from pullback.lazy.plan import BLOCKING, HEAVY, Chunk, planned
 from pullback.lazy.tape import Kept, Tape
-from pullback.state import cached
+from pullback.state import cached, registered
 
-__all__ = ["LOCK", "Straight", "at_once", "force", "job_of", "raise_first", "run_chunks", "thread_count", "together"]
+__all__ = ["UNSETTLED", "Straight", "at_once", "attach", "force", "raise_first", "run_chunks", "thread_count",
+           "together"]  # fmt: skip
 
-LOCK: Final = threading.RLock()
-HELD: Final = 3  # internal references to a node: a chunk, `places`, an argument
+UNSETTLED: Final[list[Straight]] = registered([], "jobs that run", stays="until they end")  # guarded by LOCK
+DETACHED: Final[Any] = None  # the operands of a node while its job runs: who reads them without LOCK fails
 MOST: Final = 32  # Python operations that may run in parallel
+_serial: Final = attrgetter("serial")
 T = TypeVar("T")
 
 
 class Straight:
     """A chunk that is a piece, looked up by its structure.
+
+    The chunk's nodes are let go, and weak references tell which of them others hold: users, waiting nodes, containers.
+    Those are the outputs. The others have ended, and are only steps of the piece.
 
     Attributes:
         piece: the piece.   leaves: the inputs.   outputs: the computed nodes.
@@ -40,43 +50,76 @@ class Straight:
         places: the source locations of nodes that may fail, by step.
     """
 
-    __slots__ = ("leaves", "outputs", "piece", "places", "tracked", "wrt")
+    __slots__ = ("_applications", "_found", "_key", "_serials", "leaves", "outputs", "piece", "places", "tracked",
+                 "wrt")  # fmt: skip
     piece: Piece
 
-    def __init__(self, chunk: Chunk, wanted: Sequence[Array]) -> None:
-        places: dict[Array, int] = {}
-        leaves: list[Array] = []
-        key: list[int] = []
-        uses = [0] * len(chunk)
+    def __init__(self) -> None:
+        self.leaves: list[Array] = []
+        self.outputs: list[Array] = []
         self.places: dict[int, Any] = {}
-        x = node = None
+        self._found: list[int] = []  # the steps of the outputs
+        self._key: list[int] = []
+        self._applications: list[Application] = []
+        self._serials: list[int] = []
+
+    def begin(self, chunk: Chunk) -> None:
+        """Take the nodes of a chunk, which is empty afterwards, and find the piece."""
+        UNSETTLED.append(self)
+        self._read(chunk)
+        self._let_go(chunk)
+        self.piece = piece_of([*self._key, -1 - len(self.leaves), *self._found], self._applications, self.leaves,
+                              self._found)  # fmt: skip
+        self.wrt = tuple([k for k, x in enumerate(self.leaves) if x.tracked])
+        self.tracked = bool(self.wrt) and any(x.tracked for x in self.outputs)
+
+    def _read(self, chunk: Chunk) -> None:
+        """Copy the structure of the nodes."""
+        places: dict[Array, int] = {}
+        leaves, key, applications = self.leaves, self._key, self._applications
         for k, node in enumerate(chunk):
             places[node] = k
             if node.origin is not None:
                 self.places[k] = node.origin
-            key.append(node.application.number)
+            application = node.application
+            applications.append(application)
+            key.append(application.number)
             for x in node.operands:
                 p = places.get(x)
                 if p is None:
                     leaves.append(x)
                     p = places[x] = -len(leaves)
-                elif p >= 0:
-                    uses[p] += 1
                 key.append(p)
-        del x, node
-        found = [k for k, (count, own) in enumerate(zip(map(getrefcount, chunk), uses))
-                 if count - own > HELD and chunk[k].application.type is not None]  # fmt: skip
-        for node in wanted:
-            k = places.get(node, -1)
-            if k >= 0 and k not in found:
+        self._serials = list(map(_serial, chunk))
+
+    def _let_go(self, chunk: Chunk) -> None:
+        """Drop the nodes, the last first, so that nothing here holds one when its turn comes."""
+        found, outputs = self._found, self.outputs
+        for k in range(len(chunk) - 1, -1, -1):
+            node = ref(chunk.pop())()
+            if node is not None and node.application.type is not None:
+                if node.application.view is not None:
+                    Array.watched(node)
                 found.append(k)
-        key.append(-1 - len(leaves))
-        key += found
-        self.piece = piece_of(key, chunk, places, leaves, found)
-        self.leaves = leaves
-        self.outputs = [chunk[k] for k in found]
-        self.wrt = tuple([k for k, x in enumerate(leaves) if x.tracked])
-        self.tracked = bool(self.wrt) and any(x.tracked for x in self.outputs)
+                outputs.append(node)
+                node.operands = DETACHED
+        found.reverse()
+        outputs.reverse()
+
+    def attach(self) -> None:
+        """Give outputs without a value their operands again, after an error; nodes that have ended are made again."""
+        kept = dict(zip(self._found, self.outputs))
+        nodes: list[Array] = []
+        for k, (application, places) in enumerate(steps_of(self._key, self._applications)):
+            operands = tuple([nodes[p] if p >= 0 else self.leaves[-1 - p] for p in places])
+            node = kept.get(k)
+            if node is None:
+                node = waiting(application, operands, self._serials[k], self.places.get(k))
+                if application.item >= 0:
+                    operands[0].origin = (*operands[0].origin, ref(node))
+            elif node.value is None:
+                node.operands = operands
+            nodes.append(node)
 
     @property
     def work(self) -> float:
@@ -107,6 +150,7 @@ class Straight:
         """Store the values of the outputs, and their tape."""
         for k, (node, value) in enumerate(zip(self.outputs, results)):
             settle(node, value, (tape, k) if tape is not None and node.tracked else None)
+        UNSETTLED.remove(self)
 
 
 class Call:
@@ -115,8 +159,10 @@ class Call:
     __slots__ = ("application", "items", "node")
     work = BLOCKING
 
-    def __init__(self, chunk: Chunk) -> None:
+    def begin(self, chunk: Chunk) -> None:
+        """Take the nodes of a chunk, which is empty afterwards."""
         self.node, self.items = chunk[0], chunk[1:]
+        chunk.clear()
         self.application: ForeignApplication = self.node.application
 
     def compute(self) -> Any:
@@ -139,20 +185,25 @@ class Call:
 
 
 def settle(node: Array, value: Any, origin: tuple[Kept, int] | None) -> None:
-    """Store the value of a node, which is a leaf from now on."""
+    """Store the value of a node, which is a leaf from now on. Threads that see the value find its tape."""
     if value.__class__ is ndarray:
         value.setflags(write=False)
-    if node.application.view is not None:
-        Array.watched(node)
-    node.value = value
     node.origin = origin
+    node.value = value
     node.application = None
     node.operands = ()
 
 
-def job_of(chunk: Chunk, wanted: Sequence[Array]) -> Straight | Call:
+def job_of(chunk: Chunk) -> Straight | Call:
     """The job that runs a chunk."""
-    return Call(chunk) if chunk[0].application.foreign else Straight(chunk, wanted)
+    return Call() if chunk[0].application.foreign else Straight()
+
+
+def attach(since: int) -> None:
+    """Let the jobs that an error has left unsettled return their nodes to the graph."""
+    while len(UNSETTLED) > since:
+        UNSETTLED[-1].attach()
+        UNSETTLED.pop()
 
 
 # Parallel runs ---------------------------------------------------------------------------------------------------
@@ -232,36 +283,48 @@ def at_once(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> lis
 
 
 def force(wanted: Sequence[Array]) -> None:
-    """Compute arrays. Arrays computed before an error stay computed."""
+    """Compute arrays. Arrays computed before an error stay computed, and others stay as they were."""
     with LOCK:
-        threads = thread_count()
-        chunks = planned(wanted, threads)
-        if len(chunks) == 1:
-            job = job_of(chunks.pop(), wanted)
-            job.settle(job.compute())
+        since = len(UNSETTLED)
+        try:
+            threads = thread_count()
+            run_chunks(planned(wanted, threads), threads)
+        except BaseException:
+            attach(since)
+            raise
+
+
+def run_chunks(chunks: list[Chunk], threads: int) -> None:
+    """Run chunks, each after its inputs, and empty the list, also after an error, as its traceback holds the list."""
+    try:
+        if len(chunks) < 2 or (threads == 1 and not any(c[0].application.foreign for c in chunks)):
+            chunks.reverse()
+            while chunks:
+                _run(chunks.pop())
         else:
-            run_chunks(chunks, wanted, threads)
+            for wave in _waves(chunks):
+                _run_wave([chunks[k] for k in wave], threads)
+    finally:
+        chunks.clear()
 
 
-def run_chunks(chunks: list[Chunk], wanted: Sequence[Array], threads: int) -> None:
-    """Run chunks, each after its inputs, and empty the list."""
-    if len(chunks) < 2 or (threads == 1 and not any(c[0].application.foreign for c in chunks)):
-        chunks.reverse()
-        while chunks:
-            job = job_of(chunks.pop(), wanted)
-            job.settle(job.compute())
-        return
-    for wave in _waves(chunks):
-        jobs = [job_of(chunks[k], wanted) for k in wave]
-        for k in wave:
-            chunks[k] = []
-        found = together([(job.work, job.compute) for job in jobs], threads)
-        for job, result in zip(jobs, found):
-            if not isinstance(result, BaseException):
-                job.settle(result)
-        del result
-        raise_first(found)
-    chunks.clear()
+def _run(chunk: Chunk) -> None:
+    job = job_of(chunk)
+    job.begin(chunk)
+    job.settle(job.compute())
+
+
+def _run_wave(chunks: Sequence[Chunk], threads: int) -> None:
+    """Run independent chunks; those without an error are settled."""
+    jobs = list(map(job_of, chunks))
+    for job, chunk in zip(jobs, chunks):
+        job.begin(chunk)
+    found = together([(job.work, job.compute) for job in jobs], threads)
+    for job, result in zip(jobs, found):
+        if not isinstance(result, BaseException):
+            job.settle(result)
+    del result
+    raise_first(found)
 
 
 def _waves(chunks: Sequence[Chunk]) -> list[list[int]]:
@@ -276,5 +339,16 @@ def _waves(chunks: Sequence[Chunk]) -> list[list[int]]:
         found[w].append(k)
     return found
 
+
+def _forget() -> None:
+    """In a child process: end what another thread of the parent was computing at the fork."""
+    _pool.cache_clear()  # its threads are the parent's
+    if not LOCK._is_owned():  # type: ignore[attr-defined]
+        attach(0)
+        LOCK._at_fork_reinit()  # type: ignore[attr-defined]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 Array.forced = staticmethod(force)
