@@ -9,7 +9,6 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from operator import attrgetter
 from typing import Any, Final, TypeVar
 from weakref import ref
 
@@ -34,7 +33,6 @@ __all__ = ["UNSETTLED", "Straight", "at_once", "attach", "force", "raise_first",
 UNSETTLED: Final[list[Straight]] = registered([], "jobs that run", stays="until they end")  # guarded by LOCK
 DETACHED: Final[Any] = None  # the operands of a node while its job runs: who reads them without LOCK fails
 MOST: Final = 32  # Python operations that may run in parallel
-_serial: Final = attrgetter("serial")
 T = TypeVar("T")
 
 
@@ -50,69 +48,66 @@ class Straight:
         places: the source locations of nodes that may fail, by step.
     """
 
-    __slots__ = ("_applications", "_found", "_key", "_serials", "leaves", "outputs", "piece", "places", "tracked",
+    __slots__ = ("_applications", "_kept", "_key", "_serials", "leaves", "outputs", "piece", "places", "tracked",
                  "wrt")  # fmt: skip
     piece: Piece
 
-    def __init__(self) -> None:
-        self.leaves: list[Array] = []
-        self.outputs: list[Array] = []
-        self.places: dict[int, Any] = {}
-        self._found: list[int] = []  # the steps of the outputs
-        self._key: list[int] = []
-        self._applications: list[Application] = []
-        self._serials: list[int] = []
-
     def begin(self, chunk: Chunk) -> None:
         """Take the nodes of a chunk, which is empty afterwards, and find the piece."""
-        UNSETTLED.append(self)
-        self._read(chunk)
-        self._let_go(chunk)
-        self.piece = piece_of([*self._key, -1 - len(self.leaves), *self._found], self._applications, self.leaves,
-                              self._found)  # fmt: skip
-        self.wrt = tuple([k for k, x in enumerate(self.leaves) if x.tracked])
-        self.tracked = bool(self.wrt) and any(x.tracked for x in self.outputs)
-
-    def _read(self, chunk: Chunk) -> None:
-        """Copy the structure of the nodes."""
-        places: dict[Array, int] = {}
-        leaves, key, applications = self.leaves, self._key, self._applications
-        for k, node in enumerate(chunk):
-            places[node] = k
+        positions: dict[Array, int] = {}
+        places: dict[int, Any] = {}
+        leaves: list[Array] = []
+        key: list[int] = []
+        self._applications = [node.application for node in chunk]
+        self._serials = [node.serial for node in chunk]
+        x = node = None
+        k = 0
+        for node, application in zip(chunk, self._applications):
+            positions[node] = k
             if node.origin is not None:
-                self.places[k] = node.origin
-            application = node.application
-            applications.append(application)
+                places[k] = node.origin
+            k += 1
             key.append(application.number)
             for x in node.operands:
-                p = places.get(x)
+                p = positions.get(x)
                 if p is None:
                     leaves.append(x)
-                    p = places[x] = -len(leaves)
+                    p = positions[x] = -len(leaves)
                 key.append(p)
-        self._serials = list(map(_serial, chunk))
+        del x, node, positions
+        self.places, self.leaves, self._key = places, leaves, key
+        self._let_go(chunk)
+        found = list(reversed(self._kept))
+        self.outputs = list(reversed(self._kept.values()))
+        self.piece = piece_of([*key, -1 - len(leaves), *found], self._applications, leaves, found)
+        self.wrt = tuple([k for k, x in enumerate(leaves) if x.tracked])
+        self.tracked = bool(self.wrt) and any(x.tracked for x in self.outputs)
 
     def _let_go(self, chunk: Chunk) -> None:
-        """Drop the nodes, the last first, so that nothing here holds one when its turn comes."""
-        found, outputs = self._found, self.outputs
-        for k in range(len(chunk) - 1, -1, -1):
-            node = ref(chunk.pop())()
+        """Drop the nodes of the chunk, and keep the outputs by their steps.
+
+        A node that ends lets go of its operands, and so does an output, once it is found. Those before it are looked at
+        later, so nothing here holds them then.
+        """
+        kept: dict[int, Array] = {}
+        self._kept = kept
+        UNSETTLED.append(self)
+        handles = list(map(ref, chunk))
+        chunk.clear()
+        for k in range(len(handles) - 1, -1, -1):
+            node = handles[k]()
             if node is not None and node.application.type is not None:
                 if node.application.view is not None:
                     Array.watched(node)
-                found.append(k)
-                outputs.append(node)
+                kept[k] = node
                 node.operands = DETACHED
-        found.reverse()
-        outputs.reverse()
 
     def attach(self) -> None:
         """Give outputs without a value their operands again, after an error; nodes that have ended are made again."""
-        kept = dict(zip(self._found, self.outputs))
         nodes: list[Array] = []
-        for k, (application, places) in enumerate(steps_of(self._key, self._applications)):
-            operands = tuple([nodes[p] if p >= 0 else self.leaves[-1 - p] for p in places])
-            node = kept.get(k)
+        for k, (application, positions) in enumerate(steps_of(self._key, self._applications)):
+            operands = tuple([nodes[p] if p >= 0 else self.leaves[-1 - p] for p in positions])
+            node = self._kept.get(k)
             if node is None:
                 node = waiting(application, operands, self._serials[k], self.places.get(k))
                 if application.item >= 0:
@@ -300,18 +295,14 @@ def run_chunks(chunks: list[Chunk], threads: int) -> None:
         if len(chunks) < 2 or (threads == 1 and not any(c[0].application.foreign for c in chunks)):
             chunks.reverse()
             while chunks:
-                _run(chunks.pop())
+                job = job_of(chunks[-1])
+                job.begin(chunks.pop())
+                job.settle(job.compute())
         else:
             for wave in _waves(chunks):
                 _run_wave([chunks[k] for k in wave], threads)
     finally:
         chunks.clear()
-
-
-def _run(chunk: Chunk) -> None:
-    job = job_of(chunk)
-    job.begin(chunk)
-    job.settle(job.compute())
 
 
 def _run_wave(chunks: Sequence[Chunk], threads: int) -> None:

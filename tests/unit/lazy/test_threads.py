@@ -99,7 +99,12 @@ def test_one_waiting_graph_is_computed_from_all_ends() -> None:
         for _ in range(40):
             pairs.append(step(random, random.choice(pairs[-6:]), random.choice(pairs)))
         del pairs[3:30:2]
-        in_threads(lambda k, pairs=pairs: [agree(p) for p in Random(k).sample(pairs, len(pairs))] and None)  # type: ignore[misc]
+
+        def work(k: int, pairs: list[Pair] = pairs) -> None:
+            for pair in Random(k).sample(pairs, len(pairs)):
+                agree(pair)
+
+        in_threads(work)
 
 
 def test_derivatives_of_common_and_own_weights() -> None:
