@@ -6,7 +6,7 @@ The forward and backward kernels are programs of the language, created on first 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -254,7 +254,7 @@ class Piece:
 
 
 def piece_of(key: Sequence[int], applications: Sequence[Application], leaves: Sequence[Array],
-             wanted: Sequence[int]) -> Piece:  # fmt: skip
+             wanted: Iterable[int]) -> Piece:  # fmt: skip
     """Return the piece for a structure key, or make a new one of these applications."""
     own = tuple(key)
     found = _KNOWN.get(own)

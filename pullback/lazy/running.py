@@ -20,7 +20,6 @@ from pullback.lazy.foreign import ForeignApplication, ForeignTape
 from pullback.lazy.kernel import Kernel
 from pullback.lazy.layers import noted
 from pullback.lazy.node import LOCK, Array, waiting
-from pullback.lazy.operation import Application
 from pullback.lazy.piece import Piece, piece_of, steps_of
 from pullback.lazy.places import put
 from pullback.lazy.plan import BLOCKING, HEAVY, Chunk, planned
@@ -51,6 +50,7 @@ class Straight:
     __slots__ = ("_applications", "_kept", "_key", "_serials", "leaves", "outputs", "piece", "places", "tracked",
                  "wrt")  # fmt: skip
     piece: Piece
+    _kept: dict[int, Array]  # the outputs by their steps
 
     def begin(self, chunk: Chunk) -> None:
         """Take the nodes of a chunk, which is empty afterwards, and find the piece."""
@@ -61,13 +61,11 @@ class Straight:
         self._applications = [node.application for node in chunk]
         self._serials = [node.serial for node in chunk]
         x = node = None
-        k = 0
-        for node, application in zip(chunk, self._applications):
+        for k, node in enumerate(chunk):
             positions[node] = k
             if node.origin is not None:
                 places[k] = node.origin
-            k += 1
-            key.append(application.number)
+            key.append(node.application.number)
             for x in node.operands:
                 p = positions.get(x)
                 if p is None:
@@ -76,21 +74,21 @@ class Straight:
                 key.append(p)
         del x, node, positions
         self.places, self.leaves, self._key = places, leaves, key
-        self._let_go(chunk)
-        found = list(reversed(self._kept))
-        self.outputs = list(reversed(self._kept.values()))
-        self.piece = piece_of([*key, -1 - len(leaves), *found], self._applications, leaves, found)
+        kept = self._let_go(chunk)
+        self.outputs = list(kept.values())
+        key.append(-1 - len(leaves))
+        key += kept
+        self.piece = piece_of(key, self._applications, leaves, kept)
         self.wrt = tuple([k for k, x in enumerate(leaves) if x.tracked])
         self.tracked = bool(self.wrt) and any(x.tracked for x in self.outputs)
 
-    def _let_go(self, chunk: Chunk) -> None:
-        """Drop the nodes of the chunk, and keep the outputs by their steps.
+    def _let_go(self, chunk: Chunk) -> dict[int, Array]:
+        """Drop the nodes of the chunk, and keep the outputs; return them by their steps.
 
         A node that ends lets go of its operands, and so does an output, once it is found. Those before it are looked at
         later, so nothing here holds them then.
         """
-        kept: dict[int, Array] = {}
-        self._kept = kept
+        kept = self._kept = {}
         UNSETTLED.append(self)
         handles = list(map(ref, chunk))
         chunk.clear()
@@ -101,6 +99,7 @@ class Straight:
                     Array.watched(node)
                 kept[k] = node
                 node.operands = DETACHED
+        return kept
 
     def attach(self) -> None:
         """Give outputs without a value their operands again, after an error; nodes that have ended are made again."""
@@ -283,7 +282,13 @@ def force(wanted: Sequence[Array]) -> None:
         since = len(UNSETTLED)
         try:
             threads = thread_count()
-            run_chunks(planned(wanted, threads), threads)
+            chunks = planned(wanted, threads)
+            if len(chunks) == 1:
+                job = job_of(chunks[0])
+                job.begin(chunks.pop())
+                job.settle(job.compute())
+            else:
+                run_chunks(chunks, threads)
         except BaseException:
             attach(since)
             raise
