@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from time import sleep
 from typing import Any, ClassVar, Final
 from weakref import ref
 
@@ -33,6 +34,7 @@ from pullback.state import registered
 __all__ = ["Memory", "Share", "Step", "Written", "again", "fixed", "opened", "written_weight"]
 
 _WATCHING: Final[list[bool]] = registered([], "one mark: the process writes arrays", stays="as their views are watched")
+PATIENCE: Final = 1000  # looks at an array that is not complete, a tenth of a second in all
 _plain: Final = Array.__init__
 
 
@@ -319,12 +321,25 @@ def _start() -> None:
     frozen = gc.get_freeze_count()
     if frozen:  # what was set aside is not listed
         gc.unfreeze()
-    found = [x for x in gc.get_objects() if isinstance(x, Array) and x.application is not None and x.application.view]
+    found = [x for x in gc.get_objects() if isinstance(x, Array) and _is_made(x)]
     if frozen:
         gc.freeze()
-    for x in sorted(found, key=lambda x: x.serial):
-        if share_of(x) is None:
-            watch(x)
+    with LOCK:  # nothing is computed meanwhile
+        views = [x for x in found if x.application is not None and x.application.view is not None]
+        for x in sorted(views, key=lambda x: x.serial):
+            if share_of(x) is None:
+                watch(x)
+
+
+def _is_made(x: Array) -> bool:
+    """Whether an array is complete. Another thread may be making it, and then ends that soon."""
+    for _ in range(PATIENCE):
+        try:
+            object.__getattribute__(x, "origin")  # set last
+            return True
+        except AttributeError:
+            sleep(1e-4)
+    return False
 
 
 def opened(x: Array) -> Share:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pullback import lazy
-from pullback.lazy import running
+from pullback.lazy import memory, running
 
 THREADS = 6
 ROUNDS = 60
@@ -167,3 +167,30 @@ def test_errors_of_common_arrays_reach_every_thread() -> None:
                 np.testing.assert_allclose(good, np.exp(np.linspace(0.0, 1.0, SIZE)) * 2.0, rtol=1e-12)
 
         in_threads(work)
+
+
+def test_a_view_that_a_thread_is_making_at_the_first_write_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first write of a process looks for all views; one of them has no fields yet."""
+    a = np.arange(6.0)
+    x = lazy.asarray(a) + 0.0
+    half = object.__new__(lazy.Array)
+    view = x[1:4]
+
+    def finish() -> None:
+        for name in ("application", "operands", "type", "tracked", "serial", "value"):
+            setattr(half, name, getattr(view, name))
+        half.origin = None
+
+    timer = threading.Timer(0.02, finish)
+    timer.start()
+    monkeypatch.setattr(memory, "_WATCHING", [])
+    plain = lazy.Array.__init__
+    try:
+        x[2] = 9.0
+        timer.join()
+        expected = a.copy()
+        expected[2] = 9.0
+        np.testing.assert_array_equal(half, expected[1:4])
+        np.testing.assert_array_equal(view, expected[1:4])
+    finally:
+        lazy.Array.__init__ = plain  # type: ignore[method-assign]
