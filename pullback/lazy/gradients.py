@@ -17,7 +17,7 @@ from pullback.lazy.node import LOCK, Array, added, stored, value_of
 from pullback.lazy.operation import as_operand
 from pullback.lazy.places import leaf_at
 from pullback.lazy.plan import planned
-from pullback.lazy.running import UNSETTLED, Straight, at_once, attach, run_chunks, thread_count
+from pullback.lazy.running import Straight, at_once, attach, run_chunks, thread_count, under_way
 from pullback.lazy.tape import Cotangents, Tape, walk_back
 from pullback.lazy.weight import Weight
 from pullback.source import user_position
@@ -34,7 +34,7 @@ def cotangents_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] =
     """The cotangents of all tracked leaves below an array, given its own cotangent; None means 1."""
     cotangents = Cotangents(stops)
     with LOCK:
-        since = len(UNSETTLED)
+        since = under_way()
         try:
             threads = thread_count()
             _run_forward(loss, seed, retain, cotangents, threads)

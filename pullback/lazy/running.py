@@ -27,7 +27,7 @@ from pullback.lazy.tape import Kept, Tape
 from pullback.state import cached, registered
 
 __all__ = ["UNSETTLED", "Straight", "at_once", "attach", "force", "raise_first", "run_chunks", "thread_count",
-           "together"]  # fmt: skip
+           "together", "under_way"]  # fmt: skip
 
 UNSETTLED: Final[list[Straight]] = registered([], "jobs that run", stays="until they end")  # guarded by LOCK
 DETACHED: Final[Any] = None  # the operands of a node while its job runs: who reads them without LOCK fails
@@ -193,6 +193,16 @@ def job_of(chunk: Chunk) -> Straight | Call:
     return Call() if chunk[0].application.foreign else Straight()
 
 
+def under_way() -> int:
+    """The number of jobs that this thread runs already; their nodes return to the graph, as they may be wanted.
+
+    There are some where a finalizer or a signal handler, which comes between two lines, asks for a value.
+    """
+    for job in UNSETTLED:
+        job.attach()
+    return len(UNSETTLED)
+
+
 def attach(since: int) -> None:
     """Let the jobs that an error has left unsettled return their nodes to the graph."""
     while len(UNSETTLED) > since:
@@ -279,7 +289,7 @@ def at_once(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> lis
 def force(wanted: Sequence[Array]) -> None:
     """Compute arrays. Arrays computed before an error stay computed, and others stay as they were."""
     with LOCK:
-        since = len(UNSETTLED)
+        since = under_way() if UNSETTLED else 0
         try:
             threads = thread_count()
             chunks = planned(wanted, threads)

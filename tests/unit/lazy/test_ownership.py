@@ -286,6 +286,32 @@ def test_an_interrupt_between_two_nodes_leaves_arrays_that_can_be_computed(monke
         np.testing.assert_allclose(b, np.sin(e * e) + 1.0, rtol=1e-12)
 
 
+@pytest.mark.parametrize("gradient", [False, True])
+def test_a_finalizer_or_signal_handler_may_ask_for_what_its_thread_computes(
+    gradient: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w = lazy.Weight(X)
+    part = lazy.exp(w) * 2.0
+    y, z = lazy.sin(part), lazy.sum(part * part)
+    del part
+    compute, seen = running.Straight.compute, []
+
+    def interrupted(self: Any, *args: Any) -> Any:
+        monkeypatch.setattr(running.Straight, "compute", compute)
+        seen.append((y.numpy(), float(z)))
+        return compute(self, *args)
+
+    monkeypatch.setattr(running.Straight, "compute", interrupted)
+    if gradient:
+        lazy.backward(z)
+        np.testing.assert_allclose(w.grad, 8 * np.exp(2 * X), rtol=1e-12)
+    p = np.exp(X) * 2.0
+    np.testing.assert_allclose(y, np.sin(p), rtol=1e-12)
+    np.testing.assert_allclose(z, (p * p).sum(), rtol=1e-12)
+    np.testing.assert_allclose(seen[0][0], np.sin(p), rtol=1e-12)
+    assert seen[0][1] == pytest.approx((p * p).sum(), rel=1e-12)
+
+
 def test_a_failure_in_a_later_chunk_keeps_no_nodes_by_its_traceback() -> None:
     class Slow(lazy.Foreign):
         def result(self, *operands: Any) -> Any:
