@@ -20,6 +20,7 @@ from pullback.lazy.foreign import ForeignApplication, ForeignTape
 from pullback.lazy.kernel import Kernel
 from pullback.lazy.layers import noted
 from pullback.lazy.node import LOCK, Array, waiting
+from pullback.lazy.operation import Application
 from pullback.lazy.piece import Piece, piece_of, steps_of
 from pullback.lazy.places import put
 from pullback.lazy.plan import BLOCKING, HEAVY, Chunk, planned
@@ -58,14 +59,17 @@ class Straight:
         places: dict[int, Any] = {}
         leaves: list[Array] = []
         key: list[int] = []
-        self._applications = [node.application for node in chunk]
-        self._serials = [node.serial for node in chunk]
+        applications: list[Application] = []
+        serials: list[int] = []
         x = node = None
         for k, node in enumerate(chunk):
             positions[node] = k
             if node.origin is not None:
                 places[k] = node.origin
-            key.append(node.application.number)
+            application = node.application
+            applications.append(application)
+            serials.append(node.serial)
+            key.append(application.number)
             for x in node.operands:
                 p = positions.get(x)
                 if p is None:
@@ -73,12 +77,13 @@ class Straight:
                     p = positions[x] = -len(leaves)
                 key.append(p)
         del x, node, positions
-        self.places, self.leaves, self._key = places, leaves, key
+        self.places, self.leaves = places, leaves
+        self._key, self._applications, self._serials = key, applications, serials
         kept = self._let_go(chunk)
-        self.outputs = list(kept.values())
+        self.outputs = [*kept.values()]
         key.append(-1 - len(leaves))
         key += kept
-        self.piece = piece_of(key, self._applications, leaves, kept)
+        self.piece = piece_of(key, applications, leaves, kept)
         self.wrt = tuple([k for k, x in enumerate(leaves) if x.tracked])
         self.tracked = bool(self.wrt) and any(x.tracked for x in self.outputs)
 
@@ -90,9 +95,11 @@ class Straight:
         """
         kept = self._kept = {}
         UNSETTLED.append(self)
-        handles = list(map(ref, chunk))
+        handles = [*map(ref, chunk)]
         chunk.clear()
-        for k in range(len(handles) - 1, -1, -1):
+        k = len(handles)
+        while k:
+            k -= 1
             node = handles[k]()
             if node is not None and node.application.type is not None:
                 if node.application.view is not None:
