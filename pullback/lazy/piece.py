@@ -6,7 +6,7 @@ The forward and backward kernels are programs of the language, created on first 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -264,13 +264,13 @@ class Piece:
         return Backward(kernel_of(program, types, outputs, self.device), tuple(places))
 
 
-def piece_of(key: list[int], nodes: Sequence[Array], places: dict[Array, int], leaves: Sequence[Array],
-             wanted: Sequence[int]) -> Piece:  # fmt: skip
-    """Return the piece for a structure key, or make a new one from the nodes."""
+def piece_of(key: Sequence[int], applications: Sequence[Application], leaves: Sequence[Array],
+             wanted: Iterable[int]) -> Piece:  # fmt: skip
+    """Return the piece for a structure key, or make a new one of these applications."""
     own = tuple(key)
     found = _KNOWN.get(own)
     if found is None:
-        steps = tuple((n.application, tuple(places[x] for x in n.operands)) for n in nodes)
+        steps = steps_of(key, applications)
         if len(_KNOWN) >= MOST:
             for old in list(_KNOWN)[: MOST // 2]:
                 _KNOWN.pop(old, None)
@@ -279,3 +279,14 @@ def piece_of(key: list[int], nodes: Sequence[Array], places: dict[Array, int], l
     else:
         COUNTS.found += 1
     return found
+
+
+def steps_of(key: Sequence[int], applications: Sequence[Application]) -> tuple[Step, ...]:
+    """The steps in a structure key: each the number of an application, and its operands."""
+    found: list[Step] = []
+    at = 0
+    for application in applications:
+        end = at + 1 + (1 if application.item >= 0 else len(application.operands))
+        found.append((application, tuple(key[at + 1 : end])))
+        at = end
+    return tuple(found)
