@@ -18,7 +18,7 @@ from pullback.ir.intern import uncollected
 from pullback.lazy.counts import COUNTS
 from pullback.lazy.device_kernel import DeviceKernel, kernel_of
 from pullback.lazy.kernel import Kernel
-from pullback.lazy.operation import traced_program
+from pullback.lazy.operation import Application, traced_program
 from pullback.lazy.stepwise import Step, evaluated, run_steps
 from pullback.lazy.types import ArrayType, array_type
 from pullback.state import registered

@@ -5,6 +5,7 @@ Which nodes get a value is decided by what is alive, not by reference counts (`S
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
