@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,7 +62,7 @@ def from_file(
     kept = {n: a for n, a in found.items() if n in shapes}
     for head in heads:
         own = {names[place] for place in wanted if "/".join(place[1:-1]) == head}
-        if any(n in kept and kept[n].shape[0] != shapes[n][0] for n in own):  # another number of classes
+        if any(n in kept and kept[n].shape[:1] != shapes[n][:1] for n in own):  # another number of classes
             shapes = {n: shape for n, shape in shapes.items() if n not in own}
             found = {n: a for n, a in found.items() if n not in own}
     arrays = {n: _as_dense(a, shapes.get(n, ())) for n, a in found.items()}
@@ -101,7 +102,7 @@ def _names(wanted: Iterable[tuple[str, ...]], table: Table) -> dict[tuple[str, .
 
 def _as_dense(array: NDArray[Any], shape: tuple[int | None, ...]) -> NDArray[Any]:
     """Weights of a dense layer that the file has as a convolution over the whole image."""
-    return array.reshape(len(array), -1) if array.ndim > 2 == len(shape) else array
+    return array.reshape(len(array), prod(array.shape[1:])) if array.ndim > 2 == len(shape) else array
 
 
 def _check(path: Path, shapes: Mapping[str, tuple[int | None, ...]], arrays: Arrays) -> None:

@@ -101,6 +101,15 @@ def test_values_that_are_not_finite(tmp_path: Path) -> None:
     assert "E509" in message(lambda: models.resnet18(pretrained=tmp_path / "nan.safetensors"))
 
 
+def test_arrays_without_elements_or_axes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = {n: np.broadcast_to(np.float32(0), s) for n, s in STORED["vgg11"].items()}
+    odd = {"classifier.0.weight": np.zeros((0, 512, 7, 7), np.float32), "features.0.bias": np.float32(1).reshape(())}
+    monkeypatch.setattr(pretrained, "_read", lambda path, ignore: arrays | odd)
+    found = message(lambda: models.vgg11(pretrained=tmp_path))
+    assert "features.0.bias : () in the file, (64) in the network" in found
+    assert "classifier.0.weight : (0, 25088) in the file, (4096, …) in the network" in found
+
+
 # Their programs beside ours ---------------------------------------------------------------------------------------
 
 
