@@ -21,7 +21,7 @@ from pullback.errors import DataError, PullbackError, counted
 from pullback.nn.types import Shaped
 from pullback.onnx.graph import CONTROL, Graph, Node, names_for, read, refused
 from pullback.onnx.operators import Operator, WrongNode, find
-from pullback.onnx.operators.common import integers, traced
+from pullback.onnx.operators.common import NARROW, integers, traced
 from pullback.reading import check_bytes, check_size
 
 __all__ = ["load"]
@@ -109,6 +109,7 @@ class _Model:
 
     def __init__(self, graph: Graph, given: Mapping[str, NDArray[Any]]) -> None:
         self.graph = graph
+        self.narrow = dict(graph.narrow)
         self.arrays: dict[str, NDArray[Any]] = {**graph.arrays, **given}
         self.most = COMPUTED + COMPUTED_FOR_EACH * sum(a.nbytes for a in self.arrays.values())
         self.work = _Work(self.most)
@@ -222,7 +223,10 @@ class _Run:
         while inputs and not inputs[-1]:
             inputs.pop()
         values = [self.values[n] if n else None for n in inputs]
-        named = row.settings(node.attributes, len(values), node.version, len(node.outputs))
+        narrow = tuple(self.model.narrow.get(n, 0) for n in (*inputs, "", ""))
+        named = row.settings(node.attributes, len(values), node.version, len(node.outputs), narrow)
+        if node.attributes.get("to") in NARROW:
+            self.model.narrow[node.outputs[0]] = node.attributes["to"]
         given = [self._known(node, inputs[k], v) if row.knows(k) else v for k, v in enumerate(values)]
         parameters = self.model.parameters if hasattr(self.model, "parameters") else {}
         if any(isinstance(v, pb.Array) or n in parameters for n, v in zip(inputs, given)):
