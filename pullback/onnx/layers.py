@@ -171,19 +171,9 @@ def _reaches_out(over: Windows) -> bool:
 @row(nn.global_avg_pool, single=True)
 def global_avg_pool(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
     """`GlobalAveragePool` without its axes of size 1."""
-    return _global(g, "GlobalAveragePool", s, x)
-
-
-@row(nn.global_max_pool, single=True)
-def global_max_pool(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
-    """`GlobalMaxPool` without its axes of size 1."""
-    return _global(g, "GlobalMaxPool", s, x)
-
-
-def _global(g: Graph, op: str, s: Mapping[str, Any], x: Value) -> Any:
     if s["layout"] != "NCHW" or x.rank < 3:
         return None
-    return g.op("Flatten", [g.op(op, [x.name])], axis=1)
+    return g.op("Flatten", [g.op("GlobalAveragePool", [x.name])], axis=1)
 
 
 # Normalization --------------------------------------------------------------------------------------------------

@@ -297,10 +297,12 @@ class _Run:
         return self._loop(node, values) if node.op == "Loop" else self._scan(node, values)
 
     def _loop(self, node: Node, values: list[Any]) -> Any:
-        """Unroll a loop whose number of iterations is known."""
+        """Unroll a loop whose number of iterations is known; others become loops that test a value."""
         trips, test, *states = values
-        trips = None if trips is None else integers(self._known(node, node.inputs[0], trips))[0]
         body, count = node.attributes["body"], len(states)
+        if isinstance(test, pb.Array):
+            return self._while(body, trips, test, states)
+        trips = None if trips is None else integers(self._known(node, node.inputs[0], trips))[0]
         rows: list[list[Any]] = [[] for _ in range(len(body.outputs) - 1 - count)]
         k = 0
         while (trips is None or k < trips) and (test is None or self._known(node, body.outputs[0].name, test).any()):
@@ -316,6 +318,23 @@ class _Run:
         if not all(rows):
             raise WrongNode("a loop without trips, whose rows have no shape")
         return (*states, *(_stacked(row, 0) for row in rows))
+
+    def _while(self, body: Graph, trips: Any, test: Any, states: Sequence[Any]) -> Any:
+        """A loop whose test follows from values: states keep their shapes, and there are no rows."""
+        if len(body.outputs) - 1 > len(states):
+            raise WrongNode("rows of a loop whose number of steps follows from values")
+        most = None if trips is None else traced(trips)
+
+        def goes_on(state: Any) -> Any:
+            return state[0] if most is None else state[0] & (state[1] < pb.reshape(most, ()))
+
+        def advance(state: Any) -> Any:
+            own, step, *rest = state
+            again, *after = self._inside(body, (step, own, *rest))
+            return (pb.reshape(traced(again), ()), step + 1, *map(traced, after))
+
+        first = (pb.reshape(test, ()), pb.asarray(0, dtype=pb.int64), *map(traced, states))
+        return tuple(pb.while_loop(goes_on, advance, first)[2:])
 
     def _scan(self, node: Node, values: list[Any]) -> Any:
         """Unroll a loop over rows."""
