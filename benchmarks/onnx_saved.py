@@ -50,7 +50,7 @@ def theirs(name: str) -> Any:
     torch = importlib.import_module("torch")
     t = torch.nn
 
-    class Residual(t.Module):  # type: ignore[misc, name-defined]
+    class Residual(t.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             conv = [t.Conv2d(16, 16, 3, padding=1) for _ in range(2)]
@@ -59,7 +59,7 @@ def theirs(name: str) -> Any:
         def forward(self, x: Any) -> Any:
             return torch.relu(x + self.body(x))
 
-    class Last(t.Module):  # type: ignore[misc, name-defined]
+    class Last(t.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.lstm, self.dense = t.LSTM(64, 128, batch_first=True), t.Linear(128, 10)

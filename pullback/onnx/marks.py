@@ -64,7 +64,9 @@ def _run(rows: Container[Any], scope: Scope, layer: Any, x: Any) -> Any:
     operands = [ref_of(h, h.name or "x") for h in handles]
     tree_x, parameters, state = tree.unflatten(structure, range(len(given)))
     x = tree.map_leaves(lambda k: from_ref(operands[k]), tree_x)
-    return _emit(lambda: layer.forward(scope, x), operands, lambda result: Mark(layer, tree_x, parameters, state, result))
+    return _emit(
+        lambda: layer.forward(scope, x), operands, lambda result: Mark(layer, tree_x, parameters, state, result)
+    )
 
 
 def _emit(run: Callable[[], Any], operands: list[ir.Ref], mark: Callable[[Any], Mark]) -> Any:

@@ -60,14 +60,14 @@ def save(f: Any, file: str | os.PathLike[str], parameters: Any = None, state: An
     onnx = library()
     if isinstance(f, nn.Layer):
         if parameters is None:
+            what = "onnx.save was given a network without parameters"
             remedy = '`onnx.save(net, "net.onnx", parameters, state)`'
-            raise TraceError("E149", "onnx.save was given a network without parameters", position=user_position(),
-                             remedy=remedy)  # fmt: skip
+            raise TraceError("E149", what, position=user_position(), remedy=remedy)
         doubles = any(a.dtype == np.float64 for a in named(parameters).values())
         f, state = f.function(np.float64 if doubles else np.float32), {} if state is None else state
     if not hasattr(f, "for_dims"):
-        raise TraceError("E149", "onnx.save was given what is no network and no `pb.function`",
-                         position=user_position(), remedy="`pb.function(f)`")  # fmt: skip
+        what = "onnx.save was given what is no `pb.function`"
+        raise TraceError("E149", what, position=user_position(), remedy="`pb.function(f)`")
     program, captured = _program(f, dims)
     write_file(file, model(onnx, program, _held(program, parameters, state), captured).SerializeToString())
 
@@ -92,7 +92,6 @@ def _held(program: ir.Program, parameters: Any, state: Any) -> dict[str, NDArray
     for r, (name, array) in zip(inputs, held.items()):
         sizes = [e.constant for e in r.shape]
         if len(sizes) != array.ndim or any(e is not None and e != n for e, n in zip(sizes, array.shape)):
-            raise ShapeError("E161", f"onnx.save: {name} is {list(array.shape)}, where {program.name} takes {r.name} of "
-                             f"{shape_text(r.shape)}", position=user_position(),
-                             remedy="the parameters of this function")  # fmt: skip
+            what = f"onnx.save: {name} is {list(array.shape)}, and {program.name} takes {shape_text(r.shape)}"
+            raise ShapeError("E161", what, position=user_position(), remedy="the parameters of this function")
     return {name: np.asarray(array, r.storage.numpy) for r, (name, array) in zip(inputs, held.items())}

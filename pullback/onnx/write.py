@@ -664,8 +664,8 @@ class Writer:
             axes = _sorted({v for i in indices for v in i.free})
             inside = [np.clip(self.values(i, axes), 0, (n.constant or 1) - 1) for i, n in zip(indices, behind)]
             at: Any = 0
-            for i, n in zip(inside, behind):
-                at = at * n.constant + i
+            for places, n in zip(inside, behind):
+                at = at * n.constant + places
             place = self.table(at, axes, pb.int64)
         else:
             place = self.table(0, (), pb.int64)

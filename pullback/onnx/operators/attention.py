@@ -82,7 +82,7 @@ def _seen(scores: Any, lengths: Any, before: Any, causal: int, left: int, right:
     steps, others = number(scores.shape[2]), number(scores.shape[3])
     allowed: Any = None
     if causal or left >= 0 or right >= 0:
-        away = constant(np.arange(steps)[:, None] - np.arange(others))  # of the query behind the key
+        away: Any = constant(np.arange(steps)[:, None] - np.arange(others))  # of the query behind the key
         if lengths is None:
             away = constant(away + before)
         else:

@@ -41,8 +41,8 @@ def region_align(x: Any, rois: Any, batch_indices: Any, *, coordinate_transforma
             y0, y1, fy, in_y = line(r, 1, output_height, height, i, u)
             x0, x1, fx, in_x = line(r, 0, output_width, width, j, v)
             share = pb.where(in_y & in_x, 1.0, 0.0)
-            corners = ((y0, x0, (1 - fy) * (1 - fx)), (y0, x1, (1 - fy) * fx), (y1, x0, fy * (1 - fx)), (y1, x1, fy * fx))
-            return [x[batch[r], c, a, b] * pb.astype(w * share, x.dtype) for a, b, w in corners]
+            rows, columns = ((y0, 1 - fy), (y1, fy)), ((x0, 1 - fx), (x1, fx))
+            return [x[batch[r], c, a, b] * pb.astype(wa * wb * share, x.dtype) for a, wa in rows for b, wb in columns]
 
         if mode == "avg":
             return pb.sum_over((points, points), lambda u, v: sum(four(u, v))) / points**2

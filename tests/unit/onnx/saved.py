@@ -29,11 +29,13 @@ RESNET = nn.sequential(nn.conv(8, 3, padding=1), nn.batch_norm(), nn.relu, nn.re
     nn.conv(8, 3, padding=1, groups=2, dilation=1), nn.batch_norm(), nn.relu, nn.conv(8, 3, padding="same")),
     nn.global_avg_pool(), nn.dense(3))  # fmt: skip
 CASES = {
-    "LeNet": Case(LENET.on("N 1 16 16"), _both(1, 16, 16), ("Conv", "Relu", "MaxPool", "AveragePool", "Gemm", "Softmax")),
+    "LeNet": Case(LENET.on("N 1 16 16"), _both(1, 16, 16),
+                  ("Conv", "Relu", "MaxPool", "AveragePool", "Gemm", "Softmax")),
     "ResNet": Case(RESNET.on("N 3 10 10"), _both(3, 10, 10), ("Conv", "BatchNormalization", "GlobalAveragePool")),
     "conv1": Case(nn.sequential(nn.conv(4, (3,), stride=2), nn.tanh, nn.global_max_pool()).on("N 2 9"), _both(2, 9),
                   ("Conv", "Tanh", "ReduceMax")),
-    "ceil": Case(nn.sequential(nn.dense(8), nn.max_pool(3, 2, 1, ceil_mode=True)).on("N 2 8 8"), _both(2, 8, 8), ("MaxPool",)),
+    "ceil": Case(nn.sequential(nn.dense(8), nn.max_pool(3, 2, 1, ceil_mode=True)).on("N 2 8 8"), _both(2, 8, 8),
+                 ("MaxPool",)),
     "LSTM": Case(nn.sequential(nn.lstm(5), nn.lstm(4, reverse=True, return_sequences=False), nn.dense(2)).on("N L 3"),
                  ((1, 4, 3), (2, 6, 3)), ("LSTM",), ("Einsum", "Scan")),
     "GRU": Case(nn.gru(4, num_layers=2, bidirectional=True).on("N L 3"), ((1, 4, 3), (2, 6, 3)), ("GRU",), ("Scan",)),

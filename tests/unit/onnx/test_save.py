@@ -85,8 +85,8 @@ def test_a_layer_of_the_user_with_the_name_of_ours(tmp_path: Path) -> None:
     def relu(x: Any) -> Any:
         return 2.0 * x
 
-    save(nn.sequential(relu, nn.dense(2)).on("N 3"), tmp_path / "net.onnx", {"dense1": {"w": np.ones((2, 3), np.float32),
-                                                                        "b": np.zeros(2, np.float32)}})  # fmt: skip
+    net = nn.sequential(relu, nn.dense(2)).on("N 3")
+    save(net, tmp_path / "net.onnx", *net.init())
     assert [n.op_type for n in onnx.load(tmp_path / "net.onnx").graph.node][:1] == ["Mul"]
 
 
@@ -101,7 +101,8 @@ def test_open_sizes_of_a_function(tmp_path: Path) -> None:
         n, m, _ = x.shape
         flat, parts = pb.reshape(x, (n * m, 6)), pb.reshape(x, (n, m, 2, 3))
         later = pb.build((n, m), lambda a, b: x.at(a, b - 1, 0, fill=0.0) + b)
-        return flat, pb.permute_dims(parts, (0, 2, 1, 3)), x[::-1], later, pb.sort(x[:, :, 0], axis=1), pb.mean(x, axis=0)
+        turned, ordered = pb.permute_dims(parts, (0, 2, 1, 3)), pb.sort(x[:, :, 0], axis=1)
+        return flat, turned, x[::-1], later, ordered, pb.mean(x, axis=0)
 
     save(f, tmp_path / "f.onnx")
     theirs, (again, held) = ReferenceEvaluator(str(tmp_path / "f.onnx")), load(tmp_path / "f.onnx")
