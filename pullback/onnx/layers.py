@@ -26,7 +26,7 @@ from pullback.onnx.marks import function_of
 from pullback.records import dataclass
 from pullback.state import IMPORTED, registered
 
-__all__ = ["ROWS", "Graph", "Value", "nodes_of"]
+__all__ = ["ROWS", "Nodes", "Value", "nodes_of"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Value:
         return len(self.shape)
 
 
-class Graph(Protocol):
+class Nodes(Protocol):
     """The part of the writer that rows use."""
 
     def op(self, op: str, inputs: Any, **attributes: Any) -> str:
@@ -83,7 +83,7 @@ def row(layer: Any, single: bool = False) -> Callable[[Row], Row]:
     return enter
 
 
-def nodes_of(g: Graph, layer: Layer, x: Any, parameters: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
+def nodes_of(g: Nodes, layer: Layer, x: Any, parameters: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
     """Write a layer by its row; return the tree of names, or None if the row does not fit."""
     write, single = ROWS[function_of(layer)]
     first = x
@@ -105,12 +105,12 @@ def _names(*values: Value | None) -> list[str]:
 
 
 @row(nn.dense)
-def dense(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
+def dense(g: Nodes, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
     """`Gemm` of matrices, else `MatMul` and `Add`."""
     return _dense(g, x, p)
 
 
-def _dense(g: Graph, x: Value, p: Mapping[str, Any]) -> str:
+def _dense(g: Nodes, x: Value, p: Mapping[str, Any]) -> str:
     if x.rank == 2:
         return g.op("Gemm", _names(x, p["w"], p.get("b")), transB=1)
     y = g.op("MatMul", [x.name, g.op("Transpose", [p["w"].name], perm=[1, 0])])
@@ -118,7 +118,7 @@ def _dense(g: Graph, x: Value, p: Mapping[str, Any]) -> str:
 
 
 @row(nn.embedding)
-def embedding(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
+def embedding(g: Nodes, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
     """`Gather` of rows."""
     return g.op("Gather", [p["w"].name, x.name], axis=0)
 
@@ -139,14 +139,14 @@ def _windows(s: Mapping[str, Any], x: Value, stride: Any) -> tuple[Windows, dict
 
 
 @row(nn.conv, single=True)
-def conv(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
+def conv(g: Nodes, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
     """`Conv`."""
     found = _windows(s, x, s["stride"])
     return found and g.op("Conv", _names(x, p["w"], p.get("b")), group=s["groups"], **found[1])
 
 
 @row(nn.max_pool)
-def max_pool(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
+def max_pool(g: Nodes, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
     """`MaxPool`."""
     found = _windows(s, x, s["stride"])
     if not found or (s["ceil_mode"] and _reaches_out(found[0])):
@@ -155,7 +155,7 @@ def max_pool(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> 
 
 
 @row(nn.avg_pool, single=True)
-def avg_pool(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
+def avg_pool(g: Nodes, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
     """`AveragePool`; runtimes count differently in an incomplete last window."""
     found = _windows(s, x, s["stride"])
     if not found or s["ceil_mode"]:
@@ -169,7 +169,7 @@ def _reaches_out(over: Windows) -> bool:
 
 
 @row(nn.global_avg_pool, single=True)
-def global_avg_pool(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
+def global_avg_pool(g: Nodes, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
     """`GlobalAveragePool` without its axes of size 1."""
     if s["layout"] != "NCHW" or x.rank < 3:
         return None
@@ -180,7 +180,7 @@ def global_avg_pool(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, An
 
 
 @row(nn.batch_norm)
-def batch_norm(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
+def batch_norm(g: Nodes, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
     """`BatchNormalization` by the running statistics."""
     if s["layout"] != "NCHW" or x.rank < 2 or not s["affine"]:
         return None
@@ -188,7 +188,7 @@ def batch_norm(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -
 
 
 @row(nn.layer_norm)
-def layer_norm(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
+def layer_norm(g: Nodes, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
     """`LayerNormalization` over the last axes."""
     if not s["elementwise_affine"]:
         return None
@@ -200,7 +200,7 @@ def layer_norm(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -
 
 def _activation(f: Any, op: str, single: bool = False, **attributes: Any) -> None:
     @row(f, single)
-    def write(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
+    def write(g: Nodes, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
         return g.op(op, [x.name], **attributes)
 
 
@@ -217,19 +217,19 @@ _activation(nn.log_softmax, "LogSoftmax", axis=-1)
 
 
 @row(nn.flatten)
-def flatten(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
+def flatten(g: Nodes, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
     """`Flatten`."""
     return g.op("Flatten", [x.name], axis=1)
 
 
 @row(nn.permute)
-def permute(g: Graph, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
+def permute(g: Nodes, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> Any:
     """`Transpose`."""
     return g.op("Transpose", [x.name], perm=[a % x.rank for a in s["axes"]])
 
 
 @row(nn.concat)
-def concat(g: Graph, s: Mapping[str, Any], x: Any, p: Mapping[str, Any]) -> Any:
+def concat(g: Nodes, s: Mapping[str, Any], x: Any, p: Mapping[str, Any]) -> Any:
     """`Concat`."""
     parts = [x[name] for name in sorted(x)] if isinstance(x, dict) else list(x)
     return g.op("Concat", _names(*parts), axis=s["axis"])
@@ -238,7 +238,7 @@ def concat(g: Graph, s: Mapping[str, Any], x: Any, p: Mapping[str, Any]) -> Any:
 # Recurrent layers -------------------------------------------------------------------------------------------------
 
 
-def _recurrent(g: Graph, op: str, order: tuple[int, ...], s: Mapping[str, Any], given: Any, p: Mapping[str, Any],
+def _recurrent(g: Nodes, op: str, order: tuple[int, ...], s: Mapping[str, Any], given: Any, p: Mapping[str, Any],
                **attributes: Any) -> Any:  # fmt: skip
     """`LSTM` or `GRU` in one direction, with the gates in ONNX's order."""
     if s["num_layers"] > 1 or s["bidirectional"]:
@@ -266,13 +266,13 @@ def _recurrent(g: Graph, op: str, order: tuple[int, ...], s: Mapping[str, Any], 
 
 
 @row(nn.lstm, single=True)
-def lstm(g: Graph, s: Mapping[str, Any], x: Any, p: Mapping[str, Any]) -> Any:
+def lstm(g: Nodes, s: Mapping[str, Any], x: Any, p: Mapping[str, Any]) -> Any:
     """`LSTM`, whose gates are i, o, f, g."""
     return _recurrent(g, "LSTM", (0, 3, 1, 2), s, x, p)
 
 
 @row(nn.gru, single=True)
-def gru(g: Graph, s: Mapping[str, Any], x: Any, p: Mapping[str, Any]) -> Any:
+def gru(g: Nodes, s: Mapping[str, Any], x: Any, p: Mapping[str, Any]) -> Any:
     """`GRU`, whose gates are z, r, n."""
     return _recurrent(g, "GRU", (1, 0, 2), s, x, p, linear_before_reset=1)
 
@@ -281,7 +281,7 @@ def gru(g: Graph, s: Mapping[str, Any], x: Any, p: Mapping[str, Any]) -> Any:
 
 
 @row(nn.attention)
-def attention(g: Graph, s: Mapping[str, Any], x: Any, p: Mapping[str, Any]) -> Any:
+def attention(g: Nodes, s: Mapping[str, Any], x: Any, p: Mapping[str, Any]) -> Any:
     """Two products of matrices with a `Softmax` between; not for masks, shared heads or rotations."""
     x, other = (x["query"], x.get("key", x["query"])) if isinstance(x, Mapping) and "mask" not in x else (x, x)
     heads, width = s["num_heads"], p["out"]["w"].shape[0].constant

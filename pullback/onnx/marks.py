@@ -25,7 +25,7 @@ __all__ = ["Mark", "Marked", "function_of", "marking"]
 
 @dataclass(frozen=True, eq=False)
 class Mark:
-    """A layer's call: trees of its input, parameters, state and results, with numbers of operands and outs."""
+    """The call of a layer: trees of its input, parameters, state and results, as operand numbers."""
 
     layer: Layer
     x: Any

@@ -1,4 +1,4 @@
-"""The writer of ONNX graphs: each statement becomes operators on whole arrays, each layer with a row its own node.
+"""The writer of ONNX graphs: statements become operators on whole arrays, layers their own nodes.
 
 An expression over index variables becomes an array with one axis for each variable that it depends on. The axes are in
 the order in which the variables were created. Indices and conditions that depend on numbers alone become constant
@@ -604,7 +604,7 @@ class Writer:
         return self.apply("Not", [found], pb.bool) if c.op == "!=" else found
 
     def _get(self, e: ir.Get) -> Tensor:
-        """Read an array's elements along each axis: all, a part, or those of an index; else by one index for all."""
+        """Read elements along each axis: all, a part, or those of an index; else by one index for all."""
         name, extents = self.names[e.ref], e.ref.shape
         own = [_sorted(v for v in i.free if v not in self.counters) for i in e.indices]
         free = [v for variables in own for v in variables]

@@ -28,7 +28,7 @@ def limits(code: int) -> tuple[int, int] | None:
 
 
 def narrowed(x: Any, code: int, saturate: int = 1) -> Any:
-    """Round to a narrow type: integers wrap, floating-point numbers saturate, or overflow without `saturate`."""
+    """Round to a narrow type: integers wrap; floating-point numbers saturate, or else overflow."""
     held = getattr(pb, DTYPES[code])
     if (range_ := limits(code)) is not None:
         low, high = range_

@@ -6,7 +6,7 @@
 Inputs are positional, attributes are keywords with defaults. An attribute that later became an input is one parameter:
 the version determines which of the two sets it. An input annotated `Known` is a NumPy array, because it determines
 shapes. Three names are not ONNX's: `version`, of the operator set; `outputs`, the number of the node's results; and
-`narrow`, for each input the code of its element type in the file if arrays hold it in a wider one, else 0.
+`narrow`. It has the element type's code for each input that arrays hold in a wider type, else 0.
 """
 
 from __future__ import annotations

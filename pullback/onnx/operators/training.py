@@ -37,7 +37,7 @@ def adagrad(rate: Any, t: Any, *inputs: Any, decay_factor: float = 0.0, epsilon:
 @operator("Adam", domain=DOMAIN)
 def adam(rate: Any, t: Any, *inputs: Any, alpha: float = 0.9, beta: float = 0.999, epsilon: float = 0.0,
          norm_coefficient: float = 0.0, norm_coefficient_post: float = 0.0) -> Any:  # fmt: skip
-    """Divide the mean of gradients by the root of the mean of their squares, both corrected for their start at 0."""
+    """Divide the mean of gradients by the root of the mean of their squares, both corrected."""
     steps = pb.astype(t, rate.dtype)
     late = steps > 0
     safe = pb.where(late, steps, 1.0)
