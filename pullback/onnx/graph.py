@@ -84,9 +84,10 @@ class Graph:
                     yield from value.all_nodes()
 
 
-def refused(node: Node | str, what: str, facts: Sequence[str] = ()) -> DataError:
+def refused(node: Node | str, what: str, facts: Sequence[str] = (), remedy: str = "") -> DataError:
     """The error for an invalid node."""
-    return DataError("E522", f"{node}: {what}", facts=facts, remedy="`onnx.checker.check_model` on the file")
+    remedy = remedy or "`onnx.checker.check_model` on the file"
+    return DataError("E522", f"{node}: {what}", facts=facts, remedy=remedy)
 
 
 def read(source: Any) -> Graph:

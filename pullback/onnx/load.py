@@ -190,9 +190,8 @@ class _Run:
                 raise DataError(error.code, f"{node}: {error.what}", facts=error.facts, remedy=error.remedy) from error
             if isinstance(error, PullbackError) and (error.code == NEEDS_NUMBER or isinstance(error, DataError)):
                 raise
-            raise refused(
-                node, error.what if isinstance(error, PullbackError) else str(error), self._types(node)
-            ) from error
+            what, remedy = (error.what, "") if isinstance(error, PullbackError) else (str(error), error.remedy)
+            raise refused(node, what, self._types(node), remedy) from error
         except MemoryError as error:
             raise DataError("E527", f"{node}: there is no memory for its result", facts=self._types(node),
                             remedy="a machine with more memory, or a smaller model") from error  # fmt: skip

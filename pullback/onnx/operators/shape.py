@@ -49,10 +49,9 @@ def reshape(x: Any, shape: Known, *, allowzero: int = 0) -> Any:
         kept = [(prod(numbers(x.shape)) // known if known else 0) if e == -1 else e for e in kept]
     open_ = [e for e in x.shape if not isinstance(e, int)]
     if open_ and all(isinstance(e, int) for e in kept) and -1 not in kept:
-        extents = ", ".join(map(str, x.shape))
-        raise WrongNode(f"shape {wanted} is for one size of {' and '.join(map(str, open_))}, and the array is "
-                        f"[{extents}]: export the model with an open batch, or give the size as it is loaded: "
-                        "`batch_size=1`")  # fmt: skip
+        given, names = (", ".join(str(getattr(e, "index", e)) for e in extents) for extents in (x.shape, open_))
+        remedy = "an export with an open batch, or its size as the file is loaded: `batch_size=1`"
+        raise WrongNode(f"shape {wanted} fits [{given}] only for one {names}", remedy)
     return pb.reshape(x, tuple(kept))
 
 

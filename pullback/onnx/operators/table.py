@@ -33,6 +33,10 @@ SILENT: Final = ("consumed_inputs",)  # attributes of the first versions, withou
 class WrongNode(Exception):
     """The error for invalid attributes or inputs of a node; the reader adds the node's name."""
 
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what)
+        self.remedy = remedy
+
 
 @dataclass(frozen=True)
 class Operator:
