@@ -164,8 +164,8 @@ def avg_pool(g: Nodes, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> 
 
 
 def _reaches_out(over: Windows) -> bool:
-    """Whether a last window may start beyond the image, which ONNX leaves out in other cases than we do."""
-    return any(step > size for step, size in zip(over.stride, over.size))
+    """Whether a last window may start beyond the image, which runtimes leave out in other cases than we do."""
+    return any(s > d * (k - 1) + 1 - a for s, d, k, a in zip(over.stride, over.dilation, over.size, over.after))
 
 
 @row(nn.global_avg_pool, single=True)

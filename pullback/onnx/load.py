@@ -35,8 +35,8 @@ MOST_NODES: Final = 10_000  # most nodes of unrolled loops
 
 
 def load(source: Any, *, batch_size: int | None = None, dims: Mapping[str, int] | None = None,
-         known: Mapping[str, ArrayLike] | None = None,
-         name: str | None = None) -> tuple[pb.Function, Parameters]:  # fmt: skip
+         known: Mapping[str, ArrayLike] | None = None, name: str | None = None,
+         constants: bool = False) -> tuple[pb.Function, Parameters]:  # fmt: skip
     """Load an ONNX file as a traced function, with the parameters that the file holds.
 
     The function takes the parameters first, a dict of arrays by their names in the file. The graph's inputs follow, by
@@ -49,6 +49,7 @@ def load(source: Any, *, batch_size: int | None = None, dims: Mapping[str, int] 
         dims: other open sizes, by their names in the file.
         known: fixed values for graph inputs that determine shapes; these are then no arguments.
         name: the name of the function; by default the graph's.
+        constants: whether the constants of `Constant` nodes are parameters, too.
     Returns:
         The function, which returns one result or a tuple, and its parameters: the file's floating-point arrays that
         nodes compute with.
@@ -76,7 +77,7 @@ def load(source: Any, *, batch_size: int | None = None, dims: Mapping[str, int] 
         there = ", ".join(i.name for i in graph.inputs) or "none"
         raise DataError("E523", f"{graph.name} has no input {sorted(unknown)[0]}", facts=[f"inputs: {there}"],
                         remedy="names as in the file")  # fmt: skip
-    model = _Model(graph, given)
+    model = _Model(graph, given, constants)
     inputs = [i for i in graph.inputs if i.name not in given]
     names = names_for([i.name for i in inputs], ["parameters"])
 
@@ -107,24 +108,25 @@ def _extent(axis: int, extent: int | str, batch_size: int | None, dims: Mapping[
 class _Model:
     """A graph with the properties known before tracing."""
 
-    def __init__(self, graph: Graph, given: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, graph: Graph, given: Mapping[str, NDArray[Any]], constants: bool) -> None:
         self.graph = graph
         self.narrow = dict(graph.narrow)
         self.arrays: dict[str, NDArray[Any]] = {**graph.arrays, **given}
         self.most = COMPUTED + COMPUTED_FOR_EACH * sum(a.nbytes for a in self.arrays.values())
         self.work = _Work(self.most)
-        constants = 0
+        size, fixed = 0, set(given)
         for node in graph.nodes:  # weights that the file stores as one value and a shape
             if node.op in ("Constant", "ConstantOfShape") and all(n in self.arrays for n in node.inputs):
                 found = _Run(self, {n: self.arrays[n] for n in node.inputs}).outputs(node)
-                constants += sum(v.nbytes for v in found if isinstance(v, np.ndarray))
-                check_bytes(graph.name, constants, "its constants have")
+                size += sum(v.nbytes for v in found if isinstance(v, np.ndarray))
+                check_bytes(graph.name, size, "its constants have")
+                fixed.update(node.outputs if node.op == "Constant" and not constants else ())
                 self.arrays |= {n: v for n, v in zip(node.outputs, found) if isinstance(v, np.ndarray)}
         computed = set(_computed_with(graph.nodes))
         self.parameters: Parameters = {
             name: array
             for name, array in self.arrays.items()
-            if name in computed and name not in given and array.dtype.kind == "f" and array.ndim and array.size
+            if name in computed and name not in fixed and array.dtype.kind == "f" and array.ndim and array.size
         }
 
     def results(self, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> Any:
@@ -299,7 +301,7 @@ class _Run:
         """Unroll a loop whose number of iterations is known; others become loops that test a value."""
         trips, test, *states = values
         body, count = node.attributes["body"], len(states)
-        if isinstance(test, pb.Array):
+        if isinstance(test, pb.Array) and len(body.outputs) - 1 == count:
             return self._while(body, trips, test, states)
         trips = None if trips is None else integers(self._known(node, node.inputs[0], trips))[0]
         rows: list[list[Any]] = [[] for _ in range(len(body.outputs) - 1 - count)]
@@ -320,8 +322,6 @@ class _Run:
 
     def _while(self, body: Graph, trips: Any, test: Any, states: Sequence[Any]) -> Any:
         """A loop whose test follows from values: states keep their shapes, and there are no rows."""
-        if len(body.outputs) - 1 > len(states):
-            raise WrongNode("rows of a loop whose number of steps follows from values")
         most = None if trips is None else traced(trips)
 
         def goes_on(state: Any) -> Any:

@@ -76,6 +76,7 @@ class _File:
 
     onnx: Any
     arrays: dict[str, Table] = field(default_factory=dict)
+    constants: dict[str, Table] = field(default_factory=dict)  # tables of ours, which are no parameters
     tables: dict[Any, str] = field(default_factory=dict)
     missing: dict[str, None] = field(default_factory=dict)
     places: dict[str, tuple[str, int]] = field(default_factory=dict)  # of a dim: the input and its axis
@@ -113,9 +114,14 @@ def model(onnx: Any, program: ir.Program, held: Mapping[str, Any], captured: Seq
                         remedy="`export` writes C of everything")  # fmt: skip
     own = program.output_names or tuple(r.name for r in program.outputs)
     outputs = writer.results(program.outputs, [f"result_{k}_{n}" for k, n in enumerate(own)])
-    arrays = [onnx.numpy_helper.from_array(np.ascontiguousarray(a).reshape(a.shape), n) for n, a in file.arrays.items()]
+    held_arrays, tables = (
+        [onnx.numpy_helper.from_array(np.ascontiguousarray(a).reshape(a.shape), n) for n, a in arrays.items()]
+        for arrays in (file.arrays, file.constants)
+    )
+    constants = [onnx.helper.make_node("Constant", [], [t.name], value=t) for t in tables]
     info = [writer.info(names[r], r) for r in given]
-    graph = onnx.helper.make_graph(writer.nodes, program.name, info, outputs, arrays, program.doc)
+    nodes = [*constants, *writer.nodes]
+    graph = onnx.helper.make_graph(nodes, program.name, info, outputs, held_arrays, program.doc)
     versions = [onnx.helper.make_opsetid("", VERSION)]
     return onnx.helper.make_model(graph, opset_imports=versions, ir_version=9, producer_name="pullback")
 
@@ -234,7 +240,7 @@ class Writer:
         return self.file.onnx.helper.make_graph(self.nodes, f"body_{next(self.file.numbers)}", inputs, outputs)
 
     def _new(self, refs: Sequence[ir.Ref]) -> list[str]:
-        return [f"{r.name}_{next(self.file.numbers)}" for r in refs]
+        return [f"{r.name}.{next(self.file.numbers)}" for r in refs]
 
     def _loop(self, op: str, s: ir.Fold | ir.While, inputs: Sequence[str], graph: Any, **attributes: Any) -> None:
         """Add the node of a loop."""
@@ -244,7 +250,7 @@ class Writer:
 
     def _number(self, name: str, dtype: DType) -> tuple[str, Any]:
         """A new name for a number, and its description."""
-        own = f"{name}_{next(self.file.numbers)}"
+        own = f"{name}.{next(self.file.numbers)}"
         return own, self.file.onnx.helper.make_tensor_value_info(own, self.code(dtype), [])
 
     def _fold(self, s: ir.Fold) -> None:
@@ -308,7 +314,7 @@ class Writer:
     def ops(self, op: str, inputs: Sequence[str], results: int, **attributes: Any) -> list[str]:
         """Add a node; return the names of its results."""
         number = next(self.file.numbers)
-        names = [f"v{number}"] if results == 1 else [f"v{number}_{k}" for k in range(results)]
+        names = [f"v.{number}"] if results == 1 else [f"v.{number}.{k}" for k in range(results)]
         node = self.file.onnx.helper.make_node(op, list(inputs), names, f"{op.lower()}_{number}", **attributes)
         self.nodes.append(node)
         return names
@@ -326,8 +332,8 @@ class Writer:
         array = np.asarray(value, dtype.numpy)
         key = (array.tobytes(), array.shape, dtype)
         if key not in self.file.tables:
-            name = self.file.tables[key] = f"t{next(self.file.numbers)}"
-            self.file.arrays[name] = array
+            name = self.file.tables[key] = f"t.{next(self.file.numbers)}"
+            self.file.constants[name] = array
         return Tensor(self.file.tables[key], axes, dtype)
 
     def ints(self, *values: int) -> str:

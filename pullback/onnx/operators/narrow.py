@@ -53,7 +53,8 @@ def narrowed(x: Any, code: int, saturate: int = 1) -> Any:
         return table[pb.sum_over(len(middle), passes)]
 
     found = pb.copysign(build(y.shape, element) if y.ndim else element(), y)
-    return pb.where(pb.isnan(y), pb.asarray(6.0, dtype=pb.float32) if code == 23 else y, found)  # FLOAT4E2M1 has no NaN
+    nothing = pb.asarray(0.0, dtype=pb.float32) if code == 23 else y  # FLOAT4E2M1 has no NaN
+    return pb.where(pb.isnan(y), nothing, found)
 
 
 def _results(values: Any, code: int, saturate: int) -> Any:

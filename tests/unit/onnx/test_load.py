@@ -66,6 +66,16 @@ def test_weights_that_the_file_has_as_a_shape_and_a_value() -> None:
     assert f.interpret(parameters, np.ones((1, 2), np.float32)).tolist() == [[1.0, 1.0, 1.0]]
 
 
+def test_constants_are_parameters_where_it_is_asked() -> None:
+    fixed = helper.make_node("Constant", [], ["c"], value=helper.make_tensor("v", TensorProto.FLOAT, [3], [1, 2, 3]))
+    nodes = [fixed, helper.make_node("Mul", ["x", "c"], ["d"]), helper.make_node("Add", ["d", "w"], ["y"])]
+    file = model(nodes, [value("x", 3)], [value("y", 3)], {"w": np.ones(3, np.float32)})
+    assert [sorted(load(file, constants=c)[1]) for c in (False, True)] == [["w"], ["c", "w"]]
+    for constants in (False, True):
+        f, parameters = load(file, constants=constants)
+        assert f.interpret(parameters, np.ones(3, np.float32)).tolist() == [2.0, 3.0, 4.0]
+
+
 def test_sizes_and_names() -> None:
     node = helper.make_node("Add", ["input.1", "gpu_0/data"], ["y"], "sum")
     add = model([node], [value("input.1", "N", "M"), value("gpu_0/data", "N", "M")], [value("y", "N", "M")])
