@@ -164,7 +164,7 @@ def avg_pool(g: Nodes, s: Mapping[str, Any], x: Value, p: Mapping[str, Any]) -> 
 
 
 def _reaches_out(over: Windows) -> bool:
-    """Whether a last window may start beyond the image, which runtimes leave out in other cases than we do."""
+    """Whether a last window may start beyond the image, where runtimes differ from us."""
     return any(s > d * (k - 1) + 1 - a for s, d, k, a in zip(over.stride, over.dilation, over.size, over.after))
 
 
