@@ -403,15 +403,20 @@ def layer(
         def make(*settings: Settings.args, **named: Settings.kwargs) -> Layer:
             text, known = written(kind, own, settings, named, room)
             shape = takes(*settings, **named) if callable(takes) else takes
-            return Layer(
-                kind, lambda scope, x: f(scope, x, *settings, **named), shape, integers, text=text, settings=known,
-                accepts=shape if accepts == "=" else accepts,
-            )  # fmt: skip
+            forward = calling(f, lambda scope, x: f(scope, x, *settings, **named))
+            return Layer(kind, forward, shape, integers, text=text, settings=known,
+                         accepts=shape if accepts == "=" else accepts)  # fmt: skip
 
         make.__signature__ = own  # type: ignore[attr-defined]
         return make
 
     return decorate
+
+
+def calling(f: Any, forward: Callable[[Scope, Any], Any]) -> Callable[[Scope, Any], Any]:
+    """Return `forward` with the function that it calls as `__wrapped__`, as `functools.wraps` names it."""
+    forward.__wrapped__ = f  # type: ignore[attr-defined]
+    return forward
 
 
 def written(
@@ -455,7 +460,7 @@ def as_layer(x: Any) -> Layer:
         if isinstance(getattr(x, "__signature__", None), inspect.Signature) and hasattr(x, "__wrapped__"):
             raise TraceError("E163", f"{kind} is how a layer is made", position=user_position(), remedy=f"`{kind}(…)`")
         own = kind if kind.isidentifier() else "function"
-        return Layer(own, lambda scope, array: x(array), text=getattr(x, "text", kind))
+        return Layer(own, calling(x, lambda scope, array: x(array)), text=getattr(x, "text", kind))
     wanted = "layers such as `nn.dense(10)`, or functions of arrays such as `nn.relu`"
     if isinstance(x, list | tuple):
         raise TraceError(

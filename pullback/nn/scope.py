@@ -22,16 +22,26 @@ from pullback.ir.index import DimSymbol, Index
 from pullback.ir.types import DType
 from pullback.nn.inputs import tree_text
 from pullback.source import user_position
+from pullback.state import PerThread
 from pullback.tracing import tree
 from pullback.tracing.array import Array, shape_text, type_text
 from pullback.tracing.making import as_array, extent_of
 from pullback.tracing.tracer import current
 
-__all__ = ["Call", "Initializer", "LayerPart", "Replaced", "Scope", "Wanted", "check_axes", "type_of"]
+__all__ = ["AROUND", "Call", "Initializer", "LayerPart", "Replaced", "Scope", "Wanted", "check_axes", "type_of"]
 
 Initializer = Callable[[np.random.Generator, tuple[int, ...], Any], np.ndarray[Any, Any]]
 Tree = dict[str, Any]
 Starts = tuple[Mapping[str, Any], Mapping[str, Any]]  # initial parameters and state, trees that may be incomplete
+
+
+class _Around(PerThread):
+    """A function of a scope, a layer and its input that runs the layer; None to call it directly."""
+
+    run: Callable[[Any, Any, Any], Any] | None = None
+
+
+AROUND = _Around()
 
 
 class LayerPart(Protocol):
@@ -280,7 +290,7 @@ class Scope:
         if self._calls is None:
             with self._here(layer, x):
                 check_axes(layer.kind, layer.accepts, x)
-                return layer.forward(self, x)
+                return layer.forward(self, x) if AROUND.run is None else AROUND.run(self, layer, x)
         self._call = call = Call(self.path, layer, type_of(x))
         self._calls.append(call)
         written = current().scope.statements
@@ -301,6 +311,16 @@ class Scope:
     def next_state(self) -> Tree:
         """The state after this step, a tree like the state before it."""
         return self._next
+
+    @property
+    def arrays(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The parameters and the state given for this layer and its parts."""
+        return self._parameters, self._state
+
+    @property
+    def carries(self) -> bool:
+        """Whether sequences go on from given states."""
+        return bool(self._carried)
 
     def _inside(self, own: str) -> Scope:
         """The scope of a part of this layer."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pullback import reading
 from pullback.errors import DataError
 from pullback.onnx.operators import find
-from pullback.onnx.operators.common import DTYPES
+from pullback.onnx.operators.common import DTYPES, NARROW
 
 __all__ = ["Graph", "Input", "Node", "library", "names_for", "read", "refused"]
 
@@ -73,6 +73,7 @@ class Graph:
     outputs: tuple[Input, ...]
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     doc: str = ""
+    narrow: Mapping[str, int] = field(default_factory=dict)  # codes of element types that arrays hold in wider ones
 
     def all_nodes(self) -> Iterator[Node]:
         """The nodes of the graph and of graphs in attributes."""
@@ -83,9 +84,10 @@ class Graph:
                     yield from value.all_nodes()
 
 
-def refused(node: Node | str, what: str, facts: Sequence[str] = ()) -> DataError:
+def refused(node: Node | str, what: str, facts: Sequence[str] = (), remedy: str = "") -> DataError:
     """The error for an invalid node."""
-    return DataError("E522", f"{node}: {what}", facts=facts, remedy="`onnx.checker.check_model` on the file")
+    remedy = remedy or "`onnx.checker.check_model` on the file"
+    return DataError("E522", f"{node}: {what}", facts=facts, remedy=remedy)
 
 
 def read(source: Any) -> Graph:
@@ -181,12 +183,15 @@ class _Reader:
         self.versions = versions
         self.folder = folder
 
-    def graph(self, g: Any) -> Graph:
+    def graph(self, g: Any, inner: bool = False) -> Graph:
         """Convert a graph, top-level or in an attribute."""
         if len(g.sparse_initializer):
             raise DataError("E520", f"the graph {g.name} has sparse arrays, which are not read", remedy="dense ones")
         arrays = {text(t.name): self.array(t, f"the array {text(t.name)}") for t in g.initializer}
-        inputs = tuple(self.input(v) for v in g.input if text(v.name) not in arrays)
+        given = [v for v in g.input if text(v.name) not in arrays]
+        inputs = tuple(Input(text(v.name), "", None) if inner else self.input(v) for v in given)
+        codes = {text(t.name): t.data_type for t in g.initializer}
+        codes |= {text(v.name): v.type.tensor_type.elem_type for v in given}
         names = {n for v in (*arrays, *(i.name for i in inputs)) for n in (v,)}
         nodes = tuple(self.node(n) for n in g.node)
         for node in nodes:
@@ -195,7 +200,8 @@ class _Reader:
                     raise refused(node, f"its result {out} is there already")
                 names.add(out)
         outputs = tuple(Input(text(v.name), DTYPES.get(v.type.tensor_type.elem_type, ""), None) for v in g.output)
-        return Graph(text(g.name), nodes, inputs, outputs, arrays, text(g.doc_string))
+        narrow = {name: code for name, code in codes.items() if code in NARROW}
+        return Graph(text(g.name), nodes, inputs, outputs, arrays, text(g.doc_string), narrow)
 
     def node(self, n: Any) -> Node:
         """Convert a node with its attributes."""
@@ -228,7 +234,7 @@ class _Reader:
                 case kinds.TENSOR:
                     return self.array(a.t, f"{node}, attribute {text(a.name)}")
                 case kinds.GRAPH:
-                    return self.graph(a.g)
+                    return self.graph(a.g, inner=True)
         except UnicodeDecodeError:
             raise refused(node, f"its attribute {text(a.name)} is no text") from None
         raise refused(node, f"its attribute {text(a.name)} is of kind {a.type}, which is not read")
@@ -248,7 +254,8 @@ class _Reader:
             raise refused(title, f"{type(error).__name__}: {error}") from None
         if found.shape != extents:
             raise refused(title, f"it says {list(extents)} and holds {list(found.shape)}")
-        return np.ascontiguousarray(found).reshape(extents)
+        held = found.astype(DTYPES[t.data_type]) if t.data_type in NARROW else found
+        return np.ascontiguousarray(held).reshape(extents)
 
     def check_place(self, t: Any, title: str) -> None:
         """Check the size of the external file that holds an array against the limit."""

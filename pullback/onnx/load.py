@@ -21,7 +21,7 @@ from pullback.errors import DataError, PullbackError, counted
 from pullback.nn.types import Shaped
 from pullback.onnx.graph import CONTROL, Graph, Node, names_for, read, refused
 from pullback.onnx.operators import Operator, WrongNode, find
-from pullback.onnx.operators.common import integers, traced
+from pullback.onnx.operators.common import NARROW, integers, traced
 from pullback.reading import check_bytes, check_size
 
 __all__ = ["load"]
@@ -35,8 +35,8 @@ MOST_NODES: Final = 10_000  # most nodes of unrolled loops
 
 
 def load(source: Any, *, batch_size: int | None = None, dims: Mapping[str, int] | None = None,
-         known: Mapping[str, ArrayLike] | None = None,
-         name: str | None = None) -> tuple[pb.Function, Parameters]:  # fmt: skip
+         known: Mapping[str, ArrayLike] | None = None, name: str | None = None,
+         constants: bool = False) -> tuple[pb.Function, Parameters]:  # fmt: skip
     """Load an ONNX file as a traced function, with the parameters that the file holds.
 
     The function takes the parameters first, a dict of arrays by their names in the file. The graph's inputs follow, by
@@ -49,6 +49,7 @@ def load(source: Any, *, batch_size: int | None = None, dims: Mapping[str, int] 
         dims: other open sizes, by their names in the file.
         known: fixed values for graph inputs that determine shapes; these are then no arguments.
         name: the name of the function; by default the graph's.
+        constants: whether the constants of `Constant` nodes are parameters, too.
     Returns:
         The function, which returns one result or a tuple, and its parameters: the file's floating-point arrays that
         nodes compute with.
@@ -76,7 +77,7 @@ def load(source: Any, *, batch_size: int | None = None, dims: Mapping[str, int] 
         there = ", ".join(i.name for i in graph.inputs) or "none"
         raise DataError("E523", f"{graph.name} has no input {sorted(unknown)[0]}", facts=[f"inputs: {there}"],
                         remedy="names as in the file")  # fmt: skip
-    model = _Model(graph, given)
+    model = _Model(graph, given, constants)
     inputs = [i for i in graph.inputs if i.name not in given]
     names = names_for([i.name for i in inputs], ["parameters"])
 
@@ -107,23 +108,25 @@ def _extent(axis: int, extent: int | str, batch_size: int | None, dims: Mapping[
 class _Model:
     """A graph with the properties known before tracing."""
 
-    def __init__(self, graph: Graph, given: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, graph: Graph, given: Mapping[str, NDArray[Any]], constants: bool) -> None:
         self.graph = graph
+        self.narrow = dict(graph.narrow)
         self.arrays: dict[str, NDArray[Any]] = {**graph.arrays, **given}
         self.most = COMPUTED + COMPUTED_FOR_EACH * sum(a.nbytes for a in self.arrays.values())
         self.work = _Work(self.most)
-        constants = 0
+        size, fixed = 0, set(given)
         for node in graph.nodes:  # weights that the file stores as one value and a shape
             if node.op in ("Constant", "ConstantOfShape") and all(n in self.arrays for n in node.inputs):
                 found = _Run(self, {n: self.arrays[n] for n in node.inputs}).outputs(node)
-                constants += sum(v.nbytes for v in found if isinstance(v, np.ndarray))
-                check_bytes(graph.name, constants, "its constants have")
+                size += sum(v.nbytes for v in found if isinstance(v, np.ndarray))
+                check_bytes(graph.name, size, "its constants have")
+                fixed.update(node.outputs if node.op == "Constant" and not constants else ())
                 self.arrays |= {n: v for n, v in zip(node.outputs, found) if isinstance(v, np.ndarray)}
         computed = set(_computed_with(graph.nodes))
         self.parameters: Parameters = {
             name: array
             for name, array in self.arrays.items()
-            if name in computed and name not in given and array.dtype.kind == "f" and array.ndim and array.size
+            if name in computed and name not in fixed and array.dtype.kind == "f" and array.ndim and array.size
         }
 
     def results(self, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> Any:
@@ -189,9 +192,8 @@ class _Run:
                 raise DataError(error.code, f"{node}: {error.what}", facts=error.facts, remedy=error.remedy) from error
             if isinstance(error, PullbackError) and (error.code == NEEDS_NUMBER or isinstance(error, DataError)):
                 raise
-            raise refused(
-                node, error.what if isinstance(error, PullbackError) else str(error), self._types(node)
-            ) from error
+            what, remedy = (error.what, "") if isinstance(error, PullbackError) else (str(error), error.remedy)
+            raise refused(node, what, self._types(node), remedy) from error
         except MemoryError as error:
             raise DataError("E527", f"{node}: there is no memory for its result", facts=self._types(node),
                             remedy="a machine with more memory, or a smaller model") from error  # fmt: skip
@@ -222,7 +224,10 @@ class _Run:
         while inputs and not inputs[-1]:
             inputs.pop()
         values = [self.values[n] if n else None for n in inputs]
-        named = row.settings(node.attributes, len(values), node.version, len(node.outputs))
+        narrow = tuple(self.model.narrow.get(n, 0) for n in (*inputs, "", ""))
+        named = row.settings(node.attributes, len(values), node.version, len(node.outputs), narrow)
+        if node.attributes.get("to") in NARROW:
+            self.model.narrow[node.outputs[0]] = node.attributes["to"]
         given = [self._known(node, inputs[k], v) if row.knows(k) else v for k, v in enumerate(values)]
         parameters = self.model.parameters if hasattr(self.model, "parameters") else {}
         if any(isinstance(v, pb.Array) or n in parameters for n, v in zip(inputs, given)):
@@ -293,10 +298,12 @@ class _Run:
         return self._loop(node, values) if node.op == "Loop" else self._scan(node, values)
 
     def _loop(self, node: Node, values: list[Any]) -> Any:
-        """Unroll a loop whose number of iterations is known."""
+        """Unroll a loop whose number of iterations is known; others become loops that test a value."""
         trips, test, *states = values
-        trips = None if trips is None else integers(self._known(node, node.inputs[0], trips))[0]
         body, count = node.attributes["body"], len(states)
+        if isinstance(test, pb.Array) and len(body.outputs) - 1 == count:
+            return self._while(body, trips, test, states)
+        trips = None if trips is None else integers(self._known(node, node.inputs[0], trips))[0]
         rows: list[list[Any]] = [[] for _ in range(len(body.outputs) - 1 - count)]
         k = 0
         while (trips is None or k < trips) and (test is None or self._known(node, body.outputs[0].name, test).any()):
@@ -312,6 +319,21 @@ class _Run:
         if not all(rows):
             raise WrongNode("a loop without trips, whose rows have no shape")
         return (*states, *(_stacked(row, 0) for row in rows))
+
+    def _while(self, body: Graph, trips: Any, test: Any, states: Sequence[Any]) -> Any:
+        """A loop whose test follows from values: states keep their shapes, and there are no rows."""
+        most = None if trips is None else traced(trips)
+
+        def goes_on(state: Any) -> Any:
+            return state[0] if most is None else state[0] & (state[1] < pb.reshape(most, ()))
+
+        def advance(state: Any) -> Any:
+            own, step, *rest = state
+            again, *after = self._inside(body, (step, own, *rest))
+            return (pb.reshape(traced(again), ()), step + 1, *map(traced, after))
+
+        first = (pb.reshape(test, ()), pb.asarray(0, dtype=pb.int64), *map(traced, states))
+        return tuple(pb.while_loop(goes_on, advance, first)[2:])
 
     def _scan(self, node: Node, values: list[Any]) -> Any:
         """Unroll a loop over rows."""

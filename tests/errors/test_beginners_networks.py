@@ -328,11 +328,11 @@ from pullback import onnx
 onnx.save(nn.dense(3).on("N 4"), "/tmp/a.onnx")
 ''',
         '''\
-TraceError [E149] onnx.save was given a network
+TraceError [E149] onnx.save was given a network without parameters
   --> user.py:3:1
    | onnx.save(nn.dense(3).on("N 4"), "/tmp/a.onnx")
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `onnx.save(net.function(), "net.onnx", parameters, N=1)`      See `pullback explain-error E149`
+  try: `onnx.save(net, "net.onnx", parameters, state)`      See `pullback explain-error E149`
 ''',
     ),
     (

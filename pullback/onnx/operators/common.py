@@ -14,7 +14,7 @@ from pullback.ir.types import DType, dtype_of
 from pullback.nn.layers.windows import named
 from pullback.onnx.operators.table import WrongNode
 
-__all__ = ["DTYPES", "axis_of", "build", "check_table", "constant", "dtype_named", "floating", "integers",
+__all__ = ["DTYPES", "NARROW", "axis_of", "build", "check_table", "constant", "dtype_named", "floating", "integers",
            "is_floating", "number", "numbers", "traced"]  # fmt: skip
 
 NAMES: Final = "ijklmnabcd"
@@ -22,7 +22,13 @@ LARGEST_TABLE: Final = 1 << 27  # bytes
 
 # The codes of supported element types in a file (TensorProto.DataType).
 DTYPES: Final = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
-                 10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16"}  # fmt: skip
+                 10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16", 17: "float32",
+                 18: "float32", 19: "float32", 20: "float32", 21: "uint8", 22: "int8", 23: "float32", 24: "float32",
+                 25: "uint8", 26: "int8"}  # fmt: skip
+
+# Types of eight bits and fewer, whose values are held in wider types. `Cast` rounds to them.
+NARROW: Final = {17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4",
+                 22: "int4", 23: "float4_e2m1fn", 24: "float8_e8m0fnu", 25: "uint2", 26: "int2"}  # fmt: skip
 
 
 def dtype_named(code: int) -> DType:

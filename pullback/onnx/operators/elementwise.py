@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 import pullback as pb
-from pullback.onnx.operators.common import dtype_named, floating, is_floating
+from pullback.onnx.operators.common import NARROW, dtype_named, floating, is_floating
+from pullback.onnx.operators.narrow import limits, narrowed
 from pullback.onnx.operators.table import Known, WrongNode, operator
 
 Unary = Callable[[Any], Any]
@@ -152,13 +153,37 @@ def converted(x: Any, dtype: Any) -> Any:
 @operator("Cast")
 def cast(x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
     """Convert to the element type with this code."""
-    return converted(x, dtype_named(to))
+    return narrowed(x, to, saturate) if to in NARROW else converted(x, dtype_named(to))
 
 
 @operator("CastLike")
-def cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
+def cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up", narrow: tuple[int, ...]) -> Any:
     """Convert to the element type of another array."""
-    return converted(x, like.dtype)
+    return narrowed(x, narrow[1], saturate) if narrow[1] else converted(x, like.dtype)
+
+
+@operator("BitCast")
+def bit_cast(x: Known, *, to: int) -> Any:
+    """The bits of constants as another element type of the same size."""
+    dtype = np.dtype(dtype_named(to).numpy)
+    if dtype.itemsize != x.dtype.itemsize:
+        raise WrongNode(f"elements of {x.dtype.itemsize} bytes as {dtype}")
+    return np.ascontiguousarray(x).view(dtype).reshape(x.shape)
+
+
+# Optional values ----------------------------------------------------------------------------------------------------
+
+
+@operator("OptionalGetElement")
+def optional_element(x: Any) -> Any:
+    """The value itself."""
+    return x
+
+
+@operator("OptionalHasElement")
+def has_element(x: Any = None) -> Any:
+    """Whether there is a value."""
+    return np.array(x is not None)
 
 
 # Activations ------------------------------------------------------------------------------------------------------
@@ -251,16 +276,21 @@ def per_axis(scale: Any, x: Any, axis: int, block: int) -> Any:
 
 @operator("QuantizeLinear")
 def quantize(x: Any, y_scale: Any, y_zero_point: Any = None, *, axis: int = 1, block_size: int = 0,
-             output_dtype: int = 0, precision: int = 0, saturate: int = 1) -> Any:  # fmt: skip
+             output_dtype: int = 0, precision: int = 0, saturate: int = 1,
+             narrow: tuple[int, ...] = (0, 0, 0)) -> Any:  # fmt: skip
     """Return `round(x / scale) + zero`, saturated to the element type of `zero`."""
+    code = (narrow[2] if y_zero_point is not None else 0) or (output_dtype if output_dtype in NARROW else 0)
+    if code and limits(code) is None:
+        return narrowed(floating(x) / per_axis(floating(y_scale), x, axis, block_size), code, saturate)
     dtype = y_zero_point.dtype if y_zero_point is not None else dtype_named(output_dtype or 2)
     if not pb.isdtype(dtype, "integral"):
         raise WrongNode("elements that are no integers")
     scaled = pb.round(floating(x) / per_axis(floating(y_scale), x, axis, block_size))
     if y_zero_point is not None:
         scaled = scaled + pb.astype(per_axis(y_zero_point, x, axis, block_size), scaled.dtype)
-    range_ = np.iinfo(str(dtype.numpy))
-    return pb.astype(pb.clip(scaled, float(range_.min), float(range_.max)), dtype)
+    whole = np.iinfo(str(dtype.numpy))
+    low, high = (limits(code) if code else None) or (whole.min, whole.max)
+    return pb.astype(pb.clip(scaled, float(low), float(high)), dtype)
 
 
 @operator("DequantizeLinear")

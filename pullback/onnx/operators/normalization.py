@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pullback as pb
-from pullback.onnx.operators.common import axis_of, build, number
+from pullback.onnx.operators.common import axis_of, build, floating, number
 from pullback.onnx.operators.table import WrongNode, operator
 
 
@@ -57,7 +57,7 @@ def instance_normalized(x: Any, scale: Any, b: Any, *, epsilon: float = 1e-5) ->
 def layer_normalized(x: Any, scale: Any, b: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1,
                      outputs: int = 1) -> Any:  # fmt: skip
     """Normalize over all axes from `axis` on; return also means and inverse standard deviations."""
-    wide = pb.astype(x, pb.float32) if stash_type == 1 else x
+    wide = floating(x) if stash_type == 1 else x  # runtimes keep float64
     y, mean, inverse = _standard(wide, tuple(range(axis_of(axis, x.ndim), x.ndim)), epsilon)
     y = pb.astype(y, x.dtype) * scale
     y = y if b is None else y + b
@@ -67,7 +67,7 @@ def layer_normalized(x: Any, scale: Any, b: Any = None, *, axis: int = -1, epsil
 @operator("RMSNormalization")
 def rms_normalized(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Any:
     """Normalize the mean square over all axes from `axis` on to 1."""
-    wide = pb.astype(x, pb.float32) if stash_type == 1 else x
+    wide = floating(x) if stash_type == 1 else x  # runtimes keep float64
     axes = tuple(range(axis_of(axis, x.ndim), x.ndim))
     y = wide / pb.sqrt(pb.mean(wide * wide, axis=axes, keepdims=True) + epsilon)
     return pb.astype(y, x.dtype) * scale

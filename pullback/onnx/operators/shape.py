@@ -41,15 +41,17 @@ def size(x: Any) -> Any:
 def reshape(x: Any, shape: Known, *, allowzero: int = 0) -> Any:
     """Reshape in element order; 0 keeps a size, -1 is inferred."""
     wanted = integers(shape)
-    if not allowzero:
-        if any(e == 0 and k >= x.ndim for k, e in enumerate(wanted)):
-            raise WrongNode(f"shape {wanted} keeps the size of an axis that an array of {x.ndim} axes lacks")
-        kept: list[Any] = [x.shape[k] if e == 0 else e for k, e in enumerate(wanted)]
-    else:
-        kept = list(wanted)
-    if 0 in kept or 0 in x.shape:
+    if not allowzero and any(e == 0 and k >= x.ndim for k, e in enumerate(wanted)):
+        raise WrongNode(f"shape {wanted} keeps the size of an axis that an array of {x.ndim} axes lacks")
+    kept: list[Any] = [x.shape[k] if e == 0 and not allowzero else e for k, e in enumerate(wanted)]
+    if any(isinstance(e, int) and e == 0 for e in (*kept, *x.shape)):
         known = prod(e for e in kept if e != -1)
         kept = [(prod(numbers(x.shape)) // known if known else 0) if e == -1 else e for e in kept]
+    open_ = [e for e in x.shape if not isinstance(e, int)]
+    if open_ and all(isinstance(e, int) for e in kept) and -1 not in kept:
+        given, names = (", ".join(str(getattr(e, "index", e)) for e in extents) for extents in (x.shape, open_))
+        remedy = "an export with an open batch, or its size as the file is loaded: `batch_size=1`"
+        raise WrongNode(f"shape {wanted} fits [{given}] only for one {names}", remedy)
     return pb.reshape(x, tuple(kept))
 
 

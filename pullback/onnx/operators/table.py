@@ -5,7 +5,8 @@
 
 Inputs are positional, attributes are keywords with defaults. An attribute that later became an input is one parameter:
 the version determines which of the two sets it. An input annotated `Known` is a NumPy array, because it determines
-shapes. Two names are not ONNX's: `version`, of the operator set, and `outputs`, the number of the node's results.
+shapes. Three names are not ONNX's: `version`, of the operator set; `outputs`, the number of the node's results; and
+`narrow`. It has the element type's code for each input that arrays hold in a wider type, else 0.
 """
 
 from __future__ import annotations
@@ -25,12 +26,16 @@ __all__ = ["Known", "Operator", "Row", "WrongNode", "find", "operator"]
 
 Known = NDArray[Any]
 Row = Callable[..., Any]
-OWN: Final = ("version", "outputs")
+OWN: Final = ("version", "outputs", "narrow")
 SILENT: Final = ("consumed_inputs",)  # attributes of the first versions, without meaning
 
 
 class WrongNode(Exception):
     """The error for invalid attributes or inputs of a node; the reader adds the node's name."""
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what)
+        self.remedy = remedy
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,8 @@ class Operator:
         """Whether the operator needs the input at this position as a NumPy array."""
         return position < len(self.inputs) and "Known" in str(self.parameters[self.inputs[position]].annotation)
 
-    def settings(self, attributes: Mapping[str, Any], inputs: int, version: int, outputs: int) -> dict[str, Any]:
+    def settings(self, attributes: Mapping[str, Any], inputs: int, version: int, outputs: int,
+                 narrow: tuple[int, ...] = ()) -> dict[str, Any]:  # fmt: skip
         """The keyword arguments for the operator's function.
 
         Raises:
@@ -70,7 +76,7 @@ class Operator:
         """
         if inputs > len(self.inputs) and not self.rest:
             raise WrongNode(f"{inputs} inputs, of which {self.name} takes {len(self.inputs)}")
-        own: dict[str, Any] = {"version": version, "outputs": outputs}
+        own: dict[str, Any] = {"version": version, "outputs": outputs, "narrow": narrow}
         given: dict[str, Any] = {name: own[name] for name in OWN if name in self.parameters}
         for name, value in attributes.items():
             if name in SILENT:

@@ -12,6 +12,7 @@ import numpy as np
 import pullback as pb
 from pullback import nn
 from pullback.onnx.operators.common import build, check_table, constant, integers, is_floating, number, numbers
+from pullback.onnx.operators.elementwise import quantize
 from pullback.onnx.operators.shape import padded
 from pullback.onnx.operators.table import Known, WrongNode, operator
 
@@ -126,6 +127,20 @@ def conv_integer(x: Any, w: Any, x_zero_point: Any = None, w_zero_point: Any = N
         weights = weights - (pb.reshape(zero, (-1, *(1,) * (w.ndim - 1))) if zero.ndim else zero)
     return conv(image, weights, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape,
                 pads=pads, strides=strides)  # fmt: skip
+
+
+@operator("QLinearConv")
+def quantized_conv(x: Any, x_scale: Any, x_zero_point: Any, w: Any, w_scale: Any, w_zero_point: Any, y_scale: Any,
+                   y_zero_point: Any, B: Any = None, *, auto_pad: str = "NOTSET", dilations: Any = None, group: int = 1,
+                   kernel_shape: Any = None, pads: Any = None, strides: Any = None) -> Any:  # fmt: skip
+    """Convolution of quantized 8-bit integers, quantized to 8 bits."""
+    y = conv_integer(x, w, x_zero_point, w_zero_point, auto_pad=auto_pad, dilations=dilations, group=group,
+                     kernel_shape=kernel_shape, pads=pads, strides=strides)  # fmt: skip
+    apart = (1, -1, *(1,) * (w.ndim - 2))
+    y = y if B is None else y + pb.reshape(B, apart)
+    scale = x_scale * (pb.reshape(w_scale, apart) if w_scale.ndim == 1 and number(w_scale.shape[0]) > 1 else
+                       pb.reshape(w_scale, ()))  # fmt: skip
+    return quantize(pb.astype(y, pb.float32) * scale, y_scale, y_zero_point)
 
 
 # Pools ------------------------------------------------------------------------------------------------------------

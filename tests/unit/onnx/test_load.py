@@ -66,6 +66,16 @@ def test_weights_that_the_file_has_as_a_shape_and_a_value() -> None:
     assert f.interpret(parameters, np.ones((1, 2), np.float32)).tolist() == [[1.0, 1.0, 1.0]]
 
 
+def test_constants_are_parameters_where_it_is_asked() -> None:
+    fixed = helper.make_node("Constant", [], ["c"], value=helper.make_tensor("v", TensorProto.FLOAT, [3], [1, 2, 3]))
+    nodes = [fixed, helper.make_node("Mul", ["x", "c"], ["d"]), helper.make_node("Add", ["d", "w"], ["y"])]
+    file = model(nodes, [value("x", 3)], [value("y", 3)], {"w": np.ones(3, np.float32)})
+    assert [sorted(load(file, constants=c)[1]) for c in (False, True)] == [["w"], ["c", "w"]]
+    for constants in (False, True):
+        f, parameters = load(file, constants=constants)
+        assert f.interpret(parameters, np.ones(3, np.float32)).tolist() == [2.0, 3.0, 4.0]
+
+
 def test_sizes_and_names() -> None:
     node = helper.make_node("Add", ["input.1", "gpu_0/data"], ["y"], "sum")
     add = model([node], [value("input.1", "N", "M"), value("gpu_0/data", "N", "M")], [value("y", "N", "M")])
@@ -211,3 +221,45 @@ def test_names_that_are_no_text() -> None:
     content = network().SerializeToString()
     for name in (b"batch", b"conv.weight", b"relu", b"net", b"Softmax"):
         assert outcome(content.replace(name, b"\xff" * len(name))) in ("refused", "read")
+
+
+# Open sizes -----------------------------------------------------------------------------------------------------------
+
+
+def reshaped(*shape: int) -> Any:
+    node = helper.make_node("Reshape", ["x", "shape"], ["y"], "flat")
+    return model([node], [value("x", "N", 4, 16)], [value("y", "M", 64)], {"shape": np.array(shape)})
+
+
+@pytest.mark.parametrize("shape", [(-1, 64), (0, -1), (0, 64), (-1, 8, 8)])
+def test_a_constant_shape_with_an_open_batch(shape: tuple[int, ...]) -> None:
+    f, parameters = load(reshaped(*shape))
+    assert "f32[N, 4, 16]" in f.type
+    for n in (1, 3):
+        x = np.arange(n * 64, dtype=np.float32).reshape(n, 4, 16)
+        wanted = x.reshape([n if e == 0 else e for e in shape])
+        np.testing.assert_array_equal(f.interpret(parameters, x), wanted)
+
+
+def test_a_constant_shape_for_one_batch_size() -> None:
+    with pytest.raises(DataError, match=r"shape \[1, 64\] fits \[N, 4, 16\] only for one N") as caught:
+        load(reshaped(1, 64))[0].check()
+    assert "batch_size=1" in str(caught.value.remedy)
+    f, parameters = load(reshaped(1, 64), batch_size=1)
+    assert f.interpret(parameters, np.ones((1, 4, 16), np.float32)).shape == (1, 64)
+
+
+def test_a_loop_that_tests_a_value() -> None:
+    body = helper.make_graph(
+        [helper.make_node("Add", ["h", "h"], ["after"]), helper.make_node("ReduceSum", ["after"], ["s"], keepdims=0),
+         helper.make_node("Less", ["s", "limit"], ["again"])],
+        "body", [value("k", kind=TensorProto.INT64), value("c", kind=TensorProto.BOOL), value("h", 2)],
+        [value("again", kind=TensorProto.BOOL), value("after", 2)],
+    )  # fmt: skip
+    nodes = [helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0),
+             helper.make_node("Less", ["total", "limit"], ["first"]),
+             helper.make_node("Loop", ["most", "first", "x"], ["y"], "loop", body=body)]  # fmt: skip
+    arrays = {"limit": np.float32(100), "most": np.array(5)}
+    f, parameters = load(model(nodes, [value("x", 2)], [value("y", 2)], arrays))
+    for start, wanted in ((8, 64), (60, 60), (1e-3, 1e-3 * 32)):  # until 100, not at all, five times
+        np.testing.assert_allclose(f.interpret(parameters, np.full(2, start, np.float32)), wanted)

@@ -17,6 +17,11 @@ GROUPS = {
     "normalization": ["batch_normalization", "lrn", "instance_normalization", "groupnormalization", "softmax"],
     "recurrent": ["rnn", "gru", "lstm"],
     "sampling": ["resize"],
+    "spectra": ["dft", "stft", "melweightmatrix"],
+    "detection": ["roialign", "nonmaxsuppression", "deformconv"],
+    "states": ["linear_attention", "causal_conv_with_state", "tensorscatter"],
+    "types": ["bitcast", "quantizelinear", "dequantizelinear", "qlinearconv"],
+    "training": ["adagrad", "adam", "momentum"],
 }
 
 
