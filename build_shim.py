@@ -2,7 +2,8 @@
 
 A wheel is pure without it, and the file is compiled at the first call where there are a compiler and `Python.h`. With
 it calls are quick at once, and also where there is no `Python.h`. One compiled with CPython 3.12 or later is for the
-stable ABI and serves all later ones; 3.11 has a wheel of its own, as its stable ABI lacks the quick form of calls.
+stable ABI and serves all later ones; 3.11 has a wheel of its own, as its stable ABI lacks the quick form of calls. A
+free-threaded CPython has no stable ABI, and so a wheel for each version.
 
     PULLBACK_PREBUILT=1 python3.12 -m pip wheel --no-deps .
 """
@@ -34,7 +35,8 @@ class ShimBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         """Add the file; called before the wheel is written."""
         if not _is_wanted() or version == "editable":
             return
-        stable = sys.version_info >= FIRST_STABLE
+        free = "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""  # such a CPython has no stable ABI
+        stable = sys.version_info >= FIRST_STABLE and not free
         abi = "abi3" if stable else sysconfig.get_config_var("SOABI")
         made = Path(self.directory) / f"call.{abi}.so"
         made.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +45,7 @@ class ShimBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         python = "cp{}{}".format(*(FIRST_STABLE if stable else sys.version_info[:2]))
         build_data["force_include"][str(made)] = f"pullback/runtime/{made.name}"
         build_data["pure_python"] = False
-        build_data["tag"] = f"{python}-{'abi3' if stable else python}-{_platform()}"
+        build_data["tag"] = f"{python}-{'abi3' if stable else python + free}-{_platform()}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove what is in the wheel now."""

@@ -18,8 +18,8 @@ from pullback.errors import UsageError
 
 __all__ = ["main"]
 
-SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "sizes", "counts", "arrays", "networks", "dynamic",
-          "first_calls", "device", "corpus")
+SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "sizes", "counts", "arrays", "lazy", "networks",
+          "dynamic", "first_calls", "device", "corpus")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,7 +51,7 @@ def _parser() -> Parser:
     add("--sizes", nargs="+", type=at_least(1), metavar="N", help="derivatives: run only these sizes (default: all)")
     add("--dtypes", nargs="+", choices=("float32", "float64"), default=["float32", "float64"],
         help="zhang: run these element types")
-    systems = ("pullback", "numpy", "jax", "torch", "cupy", "casadi", "c")
+    systems = ("pullback", "numpy", "numexpr", "jax", "torch", "cupy", "casadi", "c")
     add("--systems", nargs="+", choices=systems, help="measure only these systems (default: all that are installed)")
     add("--threads", nargs="+", type=at_least(1), default=[1], metavar="N",
         help="the number of threads of each system; dynamic: run once for each of several numbers")

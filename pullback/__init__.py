@@ -27,15 +27,15 @@ def __dir__() -> list[str]:
 
 
 def _check_lock() -> None:
-    """Warn where the interpreter runs without its lock: tables that threads share rely on it."""
+    """Warn where the interpreter runs without its lock, as few parts were tried there."""
     import sys
 
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         import warnings
 
-        warnings.warn("pullback needs the interpreter lock, and this interpreter runs without it: calls from several "
-                      "threads may give wrong results (start it with PYTHON_GIL=1 or -X gil=1)", RuntimeWarning,
-                      stacklevel=3)
+        warnings.warn("pullback is little tried without the interpreter lock, as this interpreter runs: where calls "
+                      "from several threads give wrong results, start it with PYTHON_GIL=1 or -X gil=1, and report it",
+                      RuntimeWarning, stacklevel=3)
 
 
 _check_lock()

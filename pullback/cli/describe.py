@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register", "run"]
 
-CLASSES: Final = ("num_classes", "vocab_size", "num_actions")  # parameters of models
+CLASSES: Final = ("num_classes", "vocab_size", "num_actions", "out_channels", "out_features")  # parameters of models
 
 
 def register(commands: Any) -> None:

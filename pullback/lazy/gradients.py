@@ -13,11 +13,11 @@ from pullback.errors import DerivativeError
 from pullback.lazy.copies import moved
 from pullback.lazy.higher import differentiable_cotangents, variable
 from pullback.lazy.leaving import OPEN, check_leaves
-from pullback.lazy.node import Array, added, stored, value_of
+from pullback.lazy.node import LOCK, Array, added, stored, value_of
 from pullback.lazy.operation import as_operand
 from pullback.lazy.places import leaf_at
 from pullback.lazy.plan import planned
-from pullback.lazy.running import LOCK, Straight, at_once, run_chunks, thread_count
+from pullback.lazy.running import Straight, at_once, attach, run_chunks, thread_count, under_way
 from pullback.lazy.tape import Cotangents, Tape, walk_back
 from pullback.lazy.weight import Weight
 from pullback.source import user_position
@@ -34,21 +34,35 @@ def cotangents_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] =
     """The cotangents of all tracked leaves below an array, given its own cotangent; None means 1."""
     cotangents = Cotangents(stops)
     with LOCK:
-        threads = thread_count()
-        chunks = planned([loss], threads)
-        last = chunks.pop() if chunks and seed is None and not chunks[-1][0].application.foreign else None
-        run_chunks(chunks, [loss], threads)
+        since = under_way()
+        try:
+            threads = thread_count()
+            _run_forward(loss, seed, retain, cotangents, threads)
+            return walk_back(cotangents, retain, lambda calls: at_once(calls, threads))
+        except BaseException:
+            attach(since)
+            raise
+
+
+def _run_forward(loss: Array, seed: Any, retain: bool, cotangents: Cotangents, threads: int) -> None:
+    """Compute the loss, and add its cotangent."""
+    chunks = planned([loss], threads)
+    last = chunks.pop() if chunks and seed is None and not chunks[-1][0].application.foreign else None
+    try:
+        run_chunks(chunks, threads)
         if last is None:
             cotangents.add(loss, np.ones(loss.shape, loss.type.numpy) if seed is None else seed)
         else:
             _run_both(last, loss, cotangents, retain)
-        return walk_back(cotangents, retain, lambda calls: at_once(calls, threads))
+    finally:
+        if last is not None:
+            last.clear()
 
 
 def _run_both(chunk: list[Array], loss: Array, cotangents: Cotangents, retain: bool) -> None:
     """Run a chunk that ends in the loss: forward and backward in one kernel."""
-    straight = Straight(chunk, [loss])
-    chunk.clear()
+    straight = Straight()
+    straight.begin(chunk)
     place = next(k for k, x in enumerate(straight.outputs) if x is loss)
     made = straight.piece.both(straight.wrt, place) if straight.wrt else None
     if made is None or made.kernel is None:

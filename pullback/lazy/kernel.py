@@ -1,42 +1,57 @@
 """Kernels: programs that run in the interpreter until their compiled code is ready.
 
 A kernel that this or another process compiled is loaded from disk at its first call. Other kernels are interpreted.
-At its second call, such a kernel enters the queue of the compiling thread.
+At its second call, such a kernel enters the queue of the compiling thread. A light kernel has no program before.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from pullback.calls import policy
 from pullback.calls.mistakes import out_of_memory
-from pullback.errors import CompilerError, PullbackError
+from pullback.errors import CompilerError, PullbackError, UsageError
 from pullback.ir import nodes as ir
 from pullback.ir.dims import has_empty_extent
 from pullback.ir.interpret import interpret
 from pullback.lazy.counts import COUNTS
 from pullback.lazy.types import ArrayType
+from pullback.state import cached, context_variable
 
 if TYPE_CHECKING:
     from pullback.runtime.record import CacheEntry
 
-__all__ = ["Kernel", "finish_compiling", "joined", "parts"]
+__all__ = ["Kernel", "alone", "finish_compiling", "joined", "parts", "thread_count"]
 
 
 class Kernel:
     """A program as a function from a list of arrays to a tuple of arrays."""
 
-    __slots__ = ("_cache", "_calls", "_captured", "_entry", "_inputs", "_outputs", "_program", "_slowly", "_state")
+    __slots__ = ("_cache", "_calls", "_entry", "_inputs", "_light", "_outputs", "_program", "_slowly", "_state",
+                 "_stepwise")  # fmt: skip
 
-    def __init__(self, program: ir.Program, inputs: Sequence[ArrayType], outputs: Sequence[ArrayType]) -> None:
+    def __init__(
+        self, program: ir.Program | Callable[[], ir.Program], inputs: Sequence[ArrayType], outputs: Sequence[ArrayType],
+        stepwise: Callable[[Sequence[Any]], tuple[Any, ...]] | None = None, light: bool = False,
+    ) -> None:  # fmt: skip
+        """Create a kernel.
+
+        Args:
+            program: the program, or a function that gives it.
+            stepwise: a function that computes the results without the program; by default the interpreter does.
+            light: whether such a call takes less time than making the program.
+        """
         self._program = program
-        self._captured = list(program.settings.captured)
+        self._stepwise = stepwise or self.interpret
+        self._light = light
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
         self._entry: Callable[..., Any] | None = None
@@ -49,31 +64,28 @@ class Kernel:
         """Return the results for contiguous row-major arrays of the inputs' types."""
         COUNTS.kernels += 1
         try:
-            return self._called(values)
+            entry = self._entry
+            if entry is None:
+                found = self._without_entry(values)
+                if found is not None:
+                    return found
+                entry = self._entry
+                assert entry is not None
+            results: tuple[Any, ...] = entry(*values)
+            return self._slowly(*values) if results is NotImplemented else results
         except PullbackError:
             raise
         except MemoryError as error:
             raise out_of_memory("lazy arrays", None, error, "smaller arrays, or a part of them at a time") from None
-
-    def _called(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        entry = self._entry
-        if entry is None:
-            found = self._without_entry(values)
-            if found is not None:
-                return found
-            entry = self._entry
-            assert entry is not None
-        results: tuple[Any, ...] = entry(*values)
-        return self._slowly(*values) if results is NotImplemented else results
 
     def _without_entry(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """Run the interpreter; None if compiled code is ready now."""
         self._calls += 1
         if self._state == "new":
             self._state = "interpreted"
-            if policy.backend() != "c" or has_empty_extent(self._program, {}):
+            if policy.backend() != "c":
                 self._state = "refused"
-            elif self._is_on_disk():
+            elif _waits_for_code() or (not (self._light or self._is_empty()) and self._is_on_disk()):
                 self.compile()
         elif self._state == "interpreted" and self._calls > 1:
             self._state = "queued"
@@ -81,28 +93,42 @@ class Kernel:
         if self._entry is not None:
             return None
         COUNTS.interpreted += 1
-        return self.interpret(values)
+        return self._stepwise(values)
+
+    @property
+    def program(self) -> ir.Program:
+        """The program, made on first use."""
+        own = self._program
+        if not isinstance(own, ir.Program):
+            own = self._program = own()  # two threads may both do so
+        return own
+
+    def _is_empty(self) -> bool:
+        """Whether a loop is empty, for which there is no code."""
+        if has_empty_extent(self.program, {}):
+            self._state = "refused"
+        return self._state == "refused"
 
     def interpret(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Return the results, computed by the interpreter."""
         given = [part for v, t in zip(values, self._inputs) for part in parts(v, t)]
-        found = interpret(self._program, [*given, *self._captured])
+        found = interpret(self.program, [*given, *self.program.settings.captured])
         return tuple([np.asarray(x) for x in joined(found, self._outputs)])
 
     def _is_on_disk(self) -> bool:
         from pullback.runtime.record import CacheEntry
 
-        self._cache = CacheEntry(self._program, {})
+        self._cache = CacheEntry(self.program, {})
         return self._cache.record is not None
 
     def compile(self) -> None:
         """Compile the kernel, or load its code from disk."""
         from pullback.runtime.executor import compile_program
 
-        if self._state in ("compiled", "refused"):
+        if self._state in ("compiled", "refused") or self._is_empty():
             return
         try:
-            made = compile_program(self._program, {}, policy.thread_count(None), self._cache)
+            made = compile_program(self.program, {}, 1, self._cache)
         except CompilerError as error:
             policy.warn_without_compiler(error.what)
             self._state = "refused"
@@ -112,17 +138,71 @@ class Kernel:
         complex_inputs = any(t.form for t in self._inputs)
         look = Look(form=tuple(t.form for t in self._inputs) if complex_inputs else None)
         form = tuple(t.form + 1 for t in self._outputs)  # arrays, even of rank 0
+        captured = self.program.settings.captured
+
+        def entry_of(threads: int) -> Callable[..., Any]:
+            own = made if threads == 1 else made.on(threads)
+            return own.entry(form, look, captured) or self._slow_entry(own)
+
         self._slowly = self._slow_entry(made)
-        self._entry = made.entry(form, look, self._captured) or self._slowly
+        self._entry = _threaded(entry_of) if made.record.threaded else entry_of(1)
         self._state = "compiled"
         COUNTS.compiled += 1
 
     def _slow_entry(self, executable: Any) -> Callable[..., Any]:
+        captured = self.program.settings.captured
+
         def call(*values: Any) -> tuple[Any, ...]:
             given = [p for v, t in zip(values, self._inputs) for p in parts(v, t)]
-            return tuple(joined(executable.run([*given, *self._captured]), self._outputs))
+            return tuple(joined(executable.run([*given, *captured]), self._outputs))
 
         return call
+
+
+def _waits_for_code() -> bool:
+    """Whether each piece is compiled at its first call, as for tests of its code.
+
+    Raises:
+        UsageError: [E602] PULLBACK_LAZY is neither `background` nor `wait`.
+    """
+    name = os.environ.get("PULLBACK_LAZY", "background")
+    if name not in ("background", "wait"):
+        raise UsageError("E602", f"PULLBACK_LAZY={name} is no way to compile", remedy="background or wait")
+    return name == "wait"
+
+
+def _threaded(entry_of: Callable[[int], Callable[..., Any]]) -> Callable[..., Any]:
+    """The function that runs a kernel on the threads that its call may use, with the same bits."""
+    entries: dict[int, Callable[..., Any]] = {}
+
+    def call(*values: Any) -> Any:
+        threads = 1 if _SHARED.get() else thread_count()
+        entry = entries.get(threads)
+        if entry is None:
+            entry = entries[threads] = entry_of(threads)
+        return entry(*values)
+
+    return call
+
+
+_SHARED: Final[ContextVar[bool]] = context_variable("kernels side by side", False)
+
+
+def alone() -> None:
+    """Let kernels of this thread use no other one, as others run beside them."""
+    _SHARED.set(True)
+
+
+def thread_count() -> int:
+    """The threads that kernels may use, from the enclosing block, environment or processors."""
+    if policy.ASKED_THREADS.get() is None and "PULLBACK_THREADS" not in os.environ:
+        return _processors()
+    return policy.thread_count(None)
+
+
+@cached(1)
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def parts(value: Any, type: ArrayType) -> tuple[Any, ...]:

@@ -6,12 +6,11 @@ the conversion (E715). Conversions that lose no derivative are allowed: truth, `
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from pullback.errors import DerivativeError
 from pullback.lazy.elsewhere import remedy
-from pullback.lazy.node import Array
+from pullback.lazy.node import LOCK, Array
 from pullback.source import Position, called, source_text, user_position
 from pullback.state import registered
 
@@ -28,7 +27,7 @@ def check_leaves(x: Array, how: str) -> None:
     Raises:
         DerivativeError: [E715] the gradient would treat the value as a constant.
     """
-    if x.tracked and OPEN and _depends((x,)):
+    if x.tracked and OPEN and _depends(x):
         position = user_position()
         raise DerivativeError(
             "E715",
@@ -38,9 +37,16 @@ def check_leaves(x: Array, how: str) -> None:
         )
 
 
-def _depends(arrays: Iterable[Array]) -> bool:
-    """Whether any of the arrays is, or depends on, a variable of an active gradient."""
-    stack = list(arrays)
+def _depends(x: Array) -> bool:
+    """Whether an array is, or depends on, a variable of an active gradient."""
+    if x.application is None:  # nothing below it waits, and so no other thread computes it
+        return _reaches(x)
+    with LOCK:
+        return _reaches(x)
+
+
+def _reaches(x: Array) -> bool:
+    stack = [x]
     seen = set(stack)
     while stack:
         x = stack.pop()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
-from threading import RLock
+from time import sleep
 from typing import Any, ClassVar, Final
 from weakref import ref
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from pullback.errors import TraceError
 from pullback.lazy.leaving import OPEN
-from pullback.lazy.node import Array, leaf_of
+from pullback.lazy.node import LOCK, Array, leaf_of
 from pullback.lazy.operation import Application, Operation, apply
 from pullback.lazy.types import ArrayType
 from pullback.lazy.views import View
@@ -33,8 +33,8 @@ from pullback.state import registered
 
 __all__ = ["Memory", "Share", "Step", "Written", "again", "fixed", "opened", "written_weight"]
 
-_LOCK: Final = RLock()
 _WATCHING: Final[list[bool]] = registered([], "one mark: the process writes arrays", stays="as their views are watched")
+PATIENCE: Final = 1000  # looks at an array that is not complete, a tenth of a second in all
 _plain: Final = Array.__init__
 
 
@@ -268,9 +268,12 @@ def watch(x: Array) -> None:
         return
     chain = [x]
     base = x.operands[0]
-    while (share := share_of(base)) is None and base.application is not None and base.application.view is not None:
-        chain.append(base)
-        base = base.operands[0]
+    if (share := share_of(base)) is None and base.application is not None:
+        with LOCK:
+            while share is None and base.application is not None and base.application.view is not None:
+                chain.append(base)
+                base = base.operands[0]
+                share = share_of(base)
     if share is None and not base.type.shape:
         return  # a number, as NumPy has it: its elements cannot be shared
     if share is None:
@@ -318,12 +321,25 @@ def _start() -> None:
     frozen = gc.get_freeze_count()
     if frozen:  # what was set aside is not listed
         gc.unfreeze()
-    found = [x for x in gc.get_objects() if isinstance(x, Array) and x.application is not None and x.application.view]
+    found = [x for x in gc.get_objects() if isinstance(x, Array) and _is_made(x)]
     if frozen:
         gc.freeze()
-    for x in sorted(found, key=lambda x: x.serial):
-        if share_of(x) is None:
-            watch(x)
+    with LOCK:  # nothing is computed meanwhile
+        views = [x for x in found if x.application is not None and x.application.view is not None]
+        for x in sorted(views, key=lambda x: x.serial):
+            if share_of(x) is None:
+                watch(x)
+
+
+def _is_made(x: Array) -> bool:
+    """Whether an array is complete. Another thread may be making it, and then ends that soon."""
+    for _ in range(PATIENCE):
+        try:
+            object.__getattribute__(x, "origin")  # set last
+            return True
+        except AttributeError:
+            sleep(1e-4)
+    return False
 
 
 def opened(x: Array) -> Share:
@@ -333,7 +349,7 @@ def opened(x: Array) -> Share:
         TraceError: [E147] the array is a weight, or the argument of a gradient.
     """
     if x.__class__ is not Written:
-        with _LOCK:
+        with LOCK:
             _start()
             share = share_of(x)
             if not isinstance(share, Share):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
@@ -26,8 +27,9 @@ from pullback.source import user_position
 from pullback.tracing.devices import CPU
 from pullback.tracing.elsewhere import member
 
-__all__ = ["Array", "added", "leaf", "leaf_of", "stored", "value_of"]
+__all__ = ["LOCK", "Array", "added", "leaf", "leaf_of", "stored", "value_of", "waiting"]
 
+LOCK: Final = threading.RLock()  # held by who computes arrays, or reads operands of nodes that are not its own
 SHOWN: Final = 1000  # most elements that `repr` copies from a device
 _next: Final = itertools.count().__next__
 _new: Final = object.__new__
@@ -306,6 +308,19 @@ def leaf_of(value: np.ndarray[Any, Any], type: ArrayType, tracked: bool, origin:
     made.value = value
     made.tracked = tracked
     made.serial = _next()
+    made.origin = origin
+    return made
+
+
+def waiting(application: Any, operands: tuple[Array, ...], serial: int, origin: Any) -> Array:
+    """A node in the place of one that has ended, in the order in which that one was built."""
+    made = _new(Array)
+    made.application = application
+    made.operands = operands
+    made.type = application.type
+    made.value = made._share = None
+    made.tracked = application.floating and any(x.tracked for x in operands)
+    made.serial = serial
     made.origin = origin
     return made
 

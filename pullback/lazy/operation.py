@@ -84,6 +84,7 @@ class Application:
         device: the device of the results; "" for the processor.
         item: the number of the result to take from the operand; -1 for operations.
         view: how the result lies in the first operand, if they share elements as NumPy's views do.
+        program: the traced program, if it is kept.
     """
 
     __slots__ = (
@@ -93,6 +94,7 @@ class Application:
         "item",
         "number",
         "operands",
+        "program",
         "rank",
         "results",
         "rule",
@@ -130,6 +132,7 @@ class Application:
         self.checked = checked
         self.item = item
         self.view: View | None = None
+        self.program: ir.Program | None = None
 
     @property
     def quick(self) -> bool:
@@ -350,6 +353,7 @@ def _applied(operation: Operation, form: Any, types: tuple[ArrayType, ...], text
                        0.0 if place else _work(program),  # a device needs no threads
                        any(map(_is_checked, program.body.statements)),
                        smooth=_returns_input(program) or any(map(_is_smooth, program.body.statements)))  # fmt: skip
+    made.program = program
     if len(types) == 1 and operation.name in VIEWS:
         made.view = view_of(operation.name, form[0][1:], form[1], types[0])
     return made

@@ -6,8 +6,9 @@ The forward and backward kernels are programs of the language, created on first 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pullback.derivatives.direction import substituted
@@ -18,6 +19,7 @@ from pullback.lazy.counts import COUNTS
 from pullback.lazy.device_kernel import DeviceKernel, kernel_of
 from pullback.lazy.kernel import Kernel
 from pullback.lazy.operation import Application, traced_program
+from pullback.lazy.stepwise import Step, evaluated, run_steps
 from pullback.lazy.types import ArrayType, array_type
 from pullback.state import registered
 
@@ -26,10 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Backward", "Piece", "piece_of"]
 
+LIGHT: Final = 1e5  # scalar operations that NumPy runs in less time than tracing an operation of a piece takes
 MOST: Final = 4096  # pieces to keep; a dropped piece is rebuilt, with its code from disk
 _KNOWN: Final[dict[tuple[int, ...], Piece]] = registered({}, MOST)
 K = TypeVar("K")
-Step = tuple[Application, tuple[int, ...]]  # operands: the position of a step, or -1 - k for leaf k
 
 
 class Backward:
@@ -99,7 +101,22 @@ class Piece:
 
     def value(self) -> Kernel | DeviceKernel:
         """The kernel that computes the results from the leaves."""
-        return self._once("value", lambda: kernel_of(self.program, self.leaves, self.types, self.device))
+
+        def make() -> Kernel | DeviceKernel:
+            if self.device:
+                return kernel_of(self.program, self.leaves, self.types, self.device)
+            light = self.work <= LIGHT * len(self.steps)
+            traced = partial(self._traced, expr.is_in_order())  # another thread may call it
+            return Kernel(traced, self.leaves, self.types, self._stepwise, light)
+
+        return self._once("value", make)
+
+    def _traced(self, exact: bool) -> ir.Program:
+        with uncollected(), expr.in_order(exact):
+            return self.program
+
+    def _stepwise(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        return run_steps(self.steps, self.wanted, values)
 
     def forward(self, wrt: tuple[int, ...]) -> Kernel | DeviceKernel:
         """The kernel that computes the results and the residuals of the backward pass."""
@@ -151,16 +168,10 @@ class Piece:
         made: list[Any] = []
         for k, (application, operands) in enumerate(self.steps):
             given = [made[p] if p >= 0 else values[-1 - p] for p in operands]
-            if application.item >= 0:
-                made.append(given[0][application.item])
-                continue
-            program, types, _ = traced_program("step", application.operands, application.run)
             try:
-                made.append(Kernel(program, application.operands, types).interpret(given))
+                made.append(evaluated(application, given))
             except IndexError:
                 return k
-            if application.type is not None:
-                made[-1] = made[-1][0]
         return None
 
     def smooth_leaves(self, result: int) -> list[int]:
@@ -253,13 +264,13 @@ class Piece:
         return Backward(kernel_of(program, types, outputs, self.device), tuple(places))
 
 
-def piece_of(key: list[int], nodes: Sequence[Array], places: dict[Array, int], leaves: Sequence[Array],
-             wanted: Sequence[int]) -> Piece:  # fmt: skip
-    """Return the piece for a structure key, or make a new one from the nodes."""
+def piece_of(key: Sequence[int], applications: Sequence[Application], leaves: Sequence[Array],
+             wanted: Iterable[int]) -> Piece:  # fmt: skip
+    """Return the piece for a structure key, or make a new one of these applications."""
     own = tuple(key)
     found = _KNOWN.get(own)
     if found is None:
-        steps = tuple((n.application, tuple(places[x] for x in n.operands)) for n in nodes)
+        steps = steps_of(key, applications)
         if len(_KNOWN) >= MOST:
             for old in list(_KNOWN)[: MOST // 2]:
                 _KNOWN.pop(old, None)
@@ -268,3 +279,14 @@ def piece_of(key: list[int], nodes: Sequence[Array], places: dict[Array, int], l
     else:
         COUNTS.found += 1
     return found
+
+
+def steps_of(key: Sequence[int], applications: Sequence[Application]) -> tuple[Step, ...]:
+    """The steps in a structure key: each the number of an application, and its operands."""
+    found: list[Step] = []
+    at = 0
+    for application in applications:
+        end = at + 1 + (1 if application.item >= 0 else len(application.operands))
+        found.append((application, tuple(key[at + 1 : end])))
+        at = end
+    return tuple(found)

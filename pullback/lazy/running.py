@@ -1,4 +1,7 @@
-"""Execution of chunks, as kernels or Python operations; independent chunks run in parallel."""
+"""Execution of chunks, as kernels or Python operations; independent chunks run in parallel.
+
+Which nodes get a value is decided by what is alive, not by reference counts (`Straight`).
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,28 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from sys import getrefcount
 from typing import Any, Final, TypeVar
+from weakref import ref
 
 from numpy import ndarray
 
-from pullback.calls import policy
 from pullback.lazy.device_kernel import DeviceKernel, note_checks
 from pullback.lazy.foreign import ForeignApplication, ForeignTape
-from pullback.lazy.kernel import Kernel
+from pullback.lazy.kernel import Kernel, alone, thread_count
 from pullback.lazy.layers import noted
-from pullback.lazy.node import Array
-from pullback.lazy.piece import Piece, piece_of
+from pullback.lazy.node import LOCK, Array, waiting
+from pullback.lazy.operation import Application
+from pullback.lazy.piece import Piece, piece_of, steps_of
 from pullback.lazy.places import put
 from pullback.lazy.plan import BLOCKING, HEAVY, Chunk, planned
 from pullback.lazy.tape import Kept, Tape
-from pullback.state import cached
+from pullback.state import cached, registered
 
-__all__ = ["LOCK", "Straight", "at_once", "force", "job_of", "raise_first", "run_chunks", "thread_count", "together"]
+__all__ = ["UNSETTLED", "Straight", "at_once", "attach", "force", "raise_first", "run_chunks", "thread_count",
+           "together", "under_way"]  # fmt: skip
 
-LOCK: Final = threading.RLock()
-HELD: Final = 3  # internal references to a node: a chunk, `places`, an argument
+UNSETTLED: Final[list[Straight]] = registered([], "jobs that run", stays="until they end")  # guarded by LOCK
+DETACHED: Final[Any] = None  # the operands of a node while its job runs: who reads them without LOCK fails
 MOST: Final = 32  # Python operations that may run in parallel
 T = TypeVar("T")
 
@@ -34,49 +38,88 @@ T = TypeVar("T")
 class Straight:
     """A chunk that is a piece, looked up by its structure.
 
+    The chunk's nodes are let go, and weak references tell which of them others hold: users, waiting nodes, containers.
+    Those are the outputs. The others have ended, and are only steps of the piece.
+
     Attributes:
         piece: the piece.   leaves: the inputs.   outputs: the computed nodes.
         wrt: the leaves to differentiate with respect to.   tracked: whether derivatives pass through it.
         places: the source locations of nodes that may fail, by step.
     """
 
-    __slots__ = ("leaves", "outputs", "piece", "places", "tracked", "wrt")
+    __slots__ = ("_applications", "_kept", "_key", "_serials", "leaves", "outputs", "piece", "places", "tracked",
+                 "wrt")  # fmt: skip
     piece: Piece
+    _kept: dict[int, Array]  # the outputs by their steps
 
-    def __init__(self, chunk: Chunk, wanted: Sequence[Array]) -> None:
-        places: dict[Array, int] = {}
+    def begin(self, chunk: Chunk) -> None:
+        """Take the nodes of a chunk, which is empty afterwards, and find the piece."""
+        positions: dict[Array, int] = {}
+        places: dict[int, Any] = {}
         leaves: list[Array] = []
         key: list[int] = []
-        uses = [0] * len(chunk)
-        self.places: dict[int, Any] = {}
+        applications: list[Application] = []
+        serials: list[int] = []
         x = node = None
         for k, node in enumerate(chunk):
-            places[node] = k
+            positions[node] = k
             if node.origin is not None:
-                self.places[k] = node.origin
-            key.append(node.application.number)
+                places[k] = node.origin
+            application = node.application
+            applications.append(application)
+            serials.append(node.serial)
+            key.append(application.number)
             for x in node.operands:
-                p = places.get(x)
+                p = positions.get(x)
                 if p is None:
                     leaves.append(x)
-                    p = places[x] = -len(leaves)
-                elif p >= 0:
-                    uses[p] += 1
+                    p = positions[x] = -len(leaves)
                 key.append(p)
-        del x, node
-        found = [k for k, (count, own) in enumerate(zip(map(getrefcount, chunk), uses))
-                 if count - own > HELD and chunk[k].application.type is not None]  # fmt: skip
-        for node in wanted:
-            k = places.get(node, -1)
-            if k >= 0 and k not in found:
-                found.append(k)
+        del x, node, positions
+        self.places, self.leaves = places, leaves
+        self._key, self._applications, self._serials = key, applications, serials
+        kept = self._let_go(chunk)
+        self.outputs = [*kept.values()]
         key.append(-1 - len(leaves))
-        key += found
-        self.piece = piece_of(key, chunk, places, leaves, found)
-        self.leaves = leaves
-        self.outputs = [chunk[k] for k in found]
+        key += kept
+        self.piece = piece_of(key, applications, leaves, kept)
         self.wrt = tuple([k for k, x in enumerate(leaves) if x.tracked])
         self.tracked = bool(self.wrt) and any(x.tracked for x in self.outputs)
+
+    def _let_go(self, chunk: Chunk) -> dict[int, Array]:
+        """Drop the nodes of the chunk, and keep the outputs; return them by their steps.
+
+        A node that ends lets go of its operands, and so does an output, once it is found. Those before it are looked at
+        later, so nothing here holds them then.
+        """
+        kept = self._kept = {}
+        UNSETTLED.append(self)
+        handles = [*map(ref, chunk)]
+        chunk.clear()
+        k = len(handles)
+        while k:
+            k -= 1
+            node = handles[k]()
+            if node is not None and node.application.type is not None:
+                if node.application.view is not None:
+                    Array.watched(node)
+                kept[k] = node
+                node.operands = DETACHED
+        return kept
+
+    def attach(self) -> None:
+        """Give outputs without a value their operands again, after an error; nodes that have ended are made again."""
+        nodes: list[Array] = []
+        for k, (application, positions) in enumerate(steps_of(self._key, self._applications)):
+            operands = tuple([nodes[p] if p >= 0 else self.leaves[-1 - p] for p in positions])
+            node = self._kept.get(k)
+            if node is None:
+                node = waiting(application, operands, self._serials[k], self.places.get(k))
+                if application.item >= 0:
+                    operands[0].origin = (*operands[0].origin, ref(node))
+            elif node.value is None:
+                node.operands = operands
+            nodes.append(node)
 
     @property
     def work(self) -> float:
@@ -107,6 +150,7 @@ class Straight:
         """Store the values of the outputs, and their tape."""
         for k, (node, value) in enumerate(zip(self.outputs, results)):
             settle(node, value, (tape, k) if tape is not None and node.tracked else None)
+        UNSETTLED.remove(self)
 
 
 class Call:
@@ -115,8 +159,10 @@ class Call:
     __slots__ = ("application", "items", "node")
     work = BLOCKING
 
-    def __init__(self, chunk: Chunk) -> None:
+    def begin(self, chunk: Chunk) -> None:
+        """Take the nodes of a chunk, which is empty afterwards."""
         self.node, self.items = chunk[0], chunk[1:]
+        chunk.clear()
         self.application: ForeignApplication = self.node.application
 
     def compute(self) -> Any:
@@ -139,40 +185,43 @@ class Call:
 
 
 def settle(node: Array, value: Any, origin: tuple[Kept, int] | None) -> None:
-    """Store the value of a node, which is a leaf from now on."""
+    """Store the value of a node, which is a leaf from now on. Threads that see the value find its tape."""
     if value.__class__ is ndarray:
         value.setflags(write=False)
-    if node.application.view is not None:
-        Array.watched(node)
-    node.value = value
     node.origin = origin
+    node.value = value
     node.application = None
     node.operands = ()
 
 
-def job_of(chunk: Chunk, wanted: Sequence[Array]) -> Straight | Call:
+def job_of(chunk: Chunk) -> Straight | Call:
     """The job that runs a chunk."""
-    return Call(chunk) if chunk[0].application.foreign else Straight(chunk, wanted)
+    return Call() if chunk[0].application.foreign else Straight()
+
+
+def under_way() -> int:
+    """The number of jobs that this thread runs already; their nodes return to the graph, as they may be wanted.
+
+    There are some where a finalizer or a signal handler, which comes between two lines, asks for a value.
+    """
+    for job in UNSETTLED:
+        job.attach()
+    return len(UNSETTLED)
+
+
+def attach(since: int) -> None:
+    """Let the jobs that an error has left unsettled return their nodes to the graph."""
+    while len(UNSETTLED) > since:
+        UNSETTLED[-1].attach()
+        UNSETTLED.pop()
 
 
 # Parallel runs ---------------------------------------------------------------------------------------------------
 
 
-def thread_count() -> int:
-    """The number of kernels that may run at once, from the enclosing block, environment or processors."""
-    if policy.ASKED_THREADS.get() is None and "PULLBACK_THREADS" not in os.environ:
-        return _processors()
-    return policy.thread_count(None)
-
-
-@cached(1)
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @cached(1, stays="with the process, as its threads do")
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(MOST, "pullback lazy")
+    return ThreadPoolExecutor(MOST, "pullback lazy", alone)
 
 
 def together(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> list[T | BaseException]:
@@ -232,36 +281,50 @@ def at_once(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> lis
 
 
 def force(wanted: Sequence[Array]) -> None:
-    """Compute arrays. Arrays computed before an error stay computed."""
+    """Compute arrays. Arrays computed before an error stay computed, and others stay as they were."""
     with LOCK:
-        threads = thread_count()
-        chunks = planned(wanted, threads)
-        if len(chunks) == 1:
-            job = job_of(chunks.pop(), wanted)
-            job.settle(job.compute())
+        since = under_way() if UNSETTLED else 0
+        try:
+            threads = thread_count()
+            chunks = planned(wanted, threads)
+            if len(chunks) == 1:
+                job = job_of(chunks[0])
+                job.begin(chunks.pop())
+                job.settle(job.compute())
+            else:
+                run_chunks(chunks, threads)
+        except BaseException:
+            attach(since)
+            raise
+
+
+def run_chunks(chunks: list[Chunk], threads: int) -> None:
+    """Run chunks, each after its inputs, and empty the list, also after an error, as its traceback holds the list."""
+    try:
+        if len(chunks) < 2 or (threads == 1 and not any(c[0].application.foreign for c in chunks)):
+            chunks.reverse()
+            while chunks:
+                job = job_of(chunks[-1])
+                job.begin(chunks.pop())
+                job.settle(job.compute())
         else:
-            run_chunks(chunks, wanted, threads)
+            for wave in _waves(chunks):
+                _run_wave([chunks[k] for k in wave], threads)
+    finally:
+        chunks.clear()
 
 
-def run_chunks(chunks: list[Chunk], wanted: Sequence[Array], threads: int) -> None:
-    """Run chunks, each after its inputs, and empty the list."""
-    if len(chunks) < 2 or (threads == 1 and not any(c[0].application.foreign for c in chunks)):
-        chunks.reverse()
-        while chunks:
-            job = job_of(chunks.pop(), wanted)
-            job.settle(job.compute())
-        return
-    for wave in _waves(chunks):
-        jobs = [job_of(chunks[k], wanted) for k in wave]
-        for k in wave:
-            chunks[k] = []
-        found = together([(job.work, job.compute) for job in jobs], threads)
-        for job, result in zip(jobs, found):
-            if not isinstance(result, BaseException):
-                job.settle(result)
-        del result
-        raise_first(found)
-    chunks.clear()
+def _run_wave(chunks: Sequence[Chunk], threads: int) -> None:
+    """Run independent chunks; those without an error are settled."""
+    jobs = list(map(job_of, chunks))
+    for job, chunk in zip(jobs, chunks):
+        job.begin(chunk)
+    found = together([(job.work, job.compute) for job in jobs], threads)
+    for job, result in zip(jobs, found):
+        if not isinstance(result, BaseException):
+            job.settle(result)
+    del result
+    raise_first(found)
 
 
 def _waves(chunks: Sequence[Chunk]) -> list[list[int]]:
@@ -276,5 +339,16 @@ def _waves(chunks: Sequence[Chunk]) -> list[list[int]]:
         found[w].append(k)
     return found
 
+
+def _forget() -> None:
+    """In a child process: end what another thread of the parent was computing at the fork."""
+    _pool.cache_clear()  # its threads are the parent's
+    if not LOCK._is_owned():  # type: ignore[attr-defined]
+        attach(0)
+        LOCK._at_fork_reinit()  # type: ignore[attr-defined]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 Array.forced = staticmethod(force)

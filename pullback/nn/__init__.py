@@ -21,6 +21,7 @@ from pullback.nn.activations import (
     softplus,
     tanh,
 )
+from pullback.nn.adapters import Adapted, lora
 from pullback.nn.blocks import half_squared_error, one_hot
 from pullback.nn.ctc import ctc_loss
 from pullback.nn.layer import Layer, branches, heads, layer, parallel, residual, sequential
@@ -118,6 +119,7 @@ from pullback.nn.training import (
 from pullback.tracing.public import public_module as _public_module
 
 __all__ = [
+    "Adapted",
     "CSVLogger",
     "Checkpoints",
     "EarlyStopping",
@@ -195,6 +197,7 @@ __all__ = [
     "load_parameters",
     "local_response_norm",
     "log_softmax",
+    "lora",
     "lstm",
     "max_pool",
     "metrics",

@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import pullback as pb
-from pullback.errors import ShapeError, UsageError
+from pullback.errors import ShapeError, TraceError, UsageError
 from pullback.ir import nodes as ir
 from pullback.ir.settings import MODES
 from pullback.memory.swap import SwapPlan
 from pullback.memory.table import MemoryTable
 from pullback.nn.inputs import Takes, dims_of, leaves, map_dims, zeros
 from pullback.nn.objective import LossOfParts, loss_of, objective
-from pullback.nn.optimizers import sgd
+from pullback.nn.optimizers import Optimizer, sgd
+from pullback.nn.optimizers.combined import thawed
+from pullback.nn.optimizers.leaves import leaves_of
 from pullback.nn.training.step import Carry, Updates
 from pullback.nn.types import Network
 from pullback.passes.operations import operation_count
@@ -55,6 +57,21 @@ class LayerRow:
     bytes: int
 
 
+@dataclass(frozen=True)
+class Unfrozen:
+    """The cost of training all parameters, where some are frozen.
+
+    Attributes:
+        frozen: the number of frozen elements.
+        optimizer_bytes: the size of the optimizer's state if there were none.
+        training: the training function if there were none.
+    """
+
+    frozen: int
+    optimizer_bytes: int
+    training: pb.Function
+
+
 @dataclass(frozen=True, repr=False)
 class Description(Tables):
     """A table of a network's layers, and the cost of running and training it.
@@ -71,6 +88,7 @@ class Description(Tables):
         inference: the function of (parameters, state, x) that returns the result.
         training: the function of (carry, batch, step) that `nn.fit` compiles: it updates in place and returns losses.
         step: the description of the training step: loss, targets and optimizer, and which of them are defaults.
+        unfrozen: the cost of training all parameters, if some are frozen: by `nn.freeze`, or in `nn.lora`.
     """
 
     name: str
@@ -84,10 +102,14 @@ class Description(Tables):
     inference: pb.Function
     training: pb.Function
     step: str
+    unfrozen: Unfrozen | None = None
 
     @cached_property
     def peaks(self) -> Mapping[str, Mapping[str, int]]:
-        """Planned arena bytes of `inference` and `training` in every memory mode, computed on first use."""
+        """Planned arena bytes of `inference` and `training` in every memory mode, computed on first use.
+
+        If parameters are frozen, also those of training without frozen ones.
+        """
         return {
             what: {mode: in_mode.arena_bytes for mode, in_mode in table.modes.items()}
             for what, table in self._memory.items()
@@ -109,9 +131,11 @@ class Description(Tables):
 
     @cached_property
     def _memory(self) -> Mapping[str, MemoryTable]:
-        """The memory tables of both functions in the fastest mode, which contain those of the other modes."""
-        both = {"inference": self.inference, "training": self.training}
-        found = {what: f.memory("fastest") for what, f in both.items()}
+        """The memory tables of the functions in the fastest mode, which contain those of the other modes."""
+        functions = {"inference": self.inference, "training": self.training}
+        if self.unfrozen is not None:
+            functions["training, nothing frozen"] = self.unfrozen.training
+        found = {what: f.memory("fastest") for what, f in functions.items()}
         return {what: table for what, table in found.items() if isinstance(table, MemoryTable)}  # sizes are numbers
 
     def _parts(self) -> list[str | tuple[Rows, Collection[int]]]:
@@ -119,9 +143,12 @@ class Description(Tables):
         head = ("layer", "", "result", "parameters", "operations", "bytes")
         rows = [head, *(self._cells(row) for row in self.rows)]
         rows.append(("", "", "", f"{self.parameters:,}", f"{self.operations:,}", ""))
+        held = f"parameters {self.parameter_bytes:,} bytes, optimizer {self.optimizer_bytes:,} bytes"
+        if self.unfrozen is not None:
+            whole = self.unfrozen
+            held += f"; {whole.frozen:,} parameters are frozen, else optimizer {whole.optimizer_bytes:,} bytes"
         peaks: list[tuple[str, ...]] = [("memory besides parameters, input and result", *MODES)]
         peaks += [(f"  {what}", *(f"{found[mode]:,}" for mode in MODES)) for what, found in self.peaks.items()]
-        held = f"parameters {self.parameter_bytes:,} bytes, optimizer {self.optimizer_bytes:,} bytes"
         name, step = f"{self.name}(x: {self.takes})", f"training: {self.step}"
         if not self.result.partition("[")[0].isalnum():  # several results
             name += f" -> {self.result}"
@@ -140,12 +167,13 @@ def describe(
     """See `Layer.describe`."""
     fixed = network.on(_bound(network, batch, sizes))
     found = fixed.typed(dtype)
-    rows = tuple(_row(call) for call in found.calls if not call.composed)
+    rows = tuple(_row(call) for call in found.calls if call.shown and (call is not found.calls[0] or not call.composed))
     arrays = [wanted for _, wanted in found.wanted("parameters")]
     count = sum(prod(_numbers(w.extents)) for w in arrays)
     parameters, state = found.start(0)
     of = sgd(0.01) if optimizer is None else optimizer
     carry = Carry(parameters, state, of.init(parameters))
+    loss_or_size = _size if loss is None else loss
     targets: Any = target
     if target is None:
         targets = () if loss is None else example_targets(found.results(), batch, loss, dtype)
@@ -157,12 +185,38 @@ def describe(
         rows,
         count,
         count * np.dtype(dtype).itemsize,
-        sum(np.asarray(leaf).nbytes for leaf in tree.flatten(carry.optimizer)[0]),
+        _bytes(carry.optimizer),
         _operations(found.calls[0]),
         fixed.function(dtype),
-        Updates(objective(fixed, _size if loss is None else loss), of, carry).typed((x, targets), updates),
+        Updates(objective(fixed, loss_or_size), of, carry).typed((x, targets), updates),
         _step_text(loss, target, targets, optimizer, of, updates),
+        _unfrozen(fixed, of, loss_or_size, parameters, (x, targets), updates, dtype),
     )
+
+
+def _unfrozen(
+    network: Network, optimizer: Any, loss: Any, parameters: Any, batch: Any, updates: int, dtype: DTypeLike
+) -> Unfrozen | None:
+    """The cost of training all parameters; None if none is frozen, or if the optimizer refuses them."""
+    base: Network | None = getattr(network, "base", None)  # of a network with adapters
+    whole, of = network if base is None else base.on(network.takes), thawed(optimizer)
+    if (whole is network and of is optimizer) or not isinstance(optimizer, Optimizer):
+        return None
+    started, state = whole.typed(dtype).start(0)
+    trained = sum(np.size(leaf) for leaf in optimizer.visible(leaves_of(parameters)).values())
+    if whole is not network:  # adapters are not parameters of the whole
+        own = leaves_of(started)
+        trained = sum(np.size(leaf) for name, leaf in leaves_of(parameters).items() if name in own)
+    try:
+        carry = Carry(started, state, of.init(started))
+    except TraceError:
+        return None
+    frozen = sum(np.size(leaf) for leaf in tree.flatten(started)[0]) - trained
+    return Unfrozen(frozen, _bytes(carry.optimizer), Updates(objective(whole, loss), of, carry).typed(batch, updates))
+
+
+def _bytes(arrays: Any) -> int:
+    return sum(np.asarray(leaf).nbytes for leaf in tree.flatten(arrays)[0])
 
 
 def _bound(network: Network, batch: int, sizes: Mapping[str, int]) -> Takes:

@@ -128,6 +128,25 @@ class Layer(Answers, Displayed):
             )
         return replace(self, name=name)
 
+    def starting_from(self, parameters: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> Layer:
+        """Return the network whose `init` gives these arrays; arrays that are missing begin as before.
+
+        Args:
+            parameters: a tree as `init` gives it, or a part of one.
+            state: the same of the state.
+        Raises:
+            TraceError: [E163] the trees hold an array that the network does not have.
+
+        >>> from pullback import nn
+        >>> net = nn.dense(2).on("N 3").starting_from({"b": np.array([1.0, 2.0])})
+        >>> net.init(seed=0)[0]["b"].tolist()
+        [1.0, 2.0]
+        """
+        from pullback.nn.starts import starting
+
+        started: Layer = starting(self, parameters, {} if state is None else state)
+        return started
+
     def on(self, takes: Takes) -> Layer:
         """Return the network for inputs of given sizes, after checking its types.
 

@@ -22,8 +22,8 @@ from pullback.state import registered
 from pullback.tracing import tree
 
 __all__ = [
-    "CHECKPOINTS", "TRAINED", "alike", "check_writable", "checkpoints_in", "differences", "load_parameters", "named",
-    "names_of", "newest_intact", "put", "read", "save_parameters", "unwritable",
+    "CHECKPOINTS", "TRAINED", "alike", "check_writable", "checkpoints_in", "differences", "listed_differences",
+    "load_parameters", "named", "names_of", "newest_intact", "put", "read", "save_parameters", "unwritable",
 ]  # fmt: skip
 
 Arrays = dict[str, NDArray[Any]]
@@ -128,11 +128,14 @@ def unwritable(path: Path, what: str, error: OSError) -> DataError:
     )
 
 
-def read(path: Path) -> tuple[Arrays, dict[str, str]]:
+def read(path: Path, *, foreign: bool = False) -> tuple[Arrays, dict[str, str]]:
     """Return the arrays of a file by name, as writable arrays, and the file's metadata.
 
     A file without a digest, such as one from another program, gives one warning.
 
+    Args:
+        path: the file.
+        foreign: whether the file is expected to be another program's, so there is no warning.
     Raises:
         DataError: [E501] the file cannot be read. [E509] It is no safetensors file, or is damaged. [E533] It holds
             unsupported element types.
@@ -150,7 +153,7 @@ def read(path: Path) -> tuple[Arrays, dict[str, str]]:
             remedy = INTACT
         what = f"{path}: not a safetensors file, or damaged"
         raise DataError("E509", what, facts=facts, remedy=remedy) from error
-    if not digested and path not in _said:
+    if not digested and not foreign and path not in _said:
         _said.add(path)
         warnings.warn(f"{path} has no digest, so damage to its values would not be noticed: `nn.save_parameters` "
                       "writes one", RuntimeWarning, stacklevel=3)  # fmt: skip
@@ -302,6 +305,11 @@ def differences(wanted: Arrays, found: Arrays, exactly: bool = False) -> tuple[s
         elif other.dtype != array.dtype and (exactly or _kind(other) != _kind(array)):
             wrong.append(f"{name} : {other.dtype} in the file, {array.dtype} in the network")
     wrong += [f"{name} : {found[name].shape} is not known" for name in sorted(set(found) - set(wanted))]
+    return listed_differences(wrong)
+
+
+def listed_differences(wrong: Sequence[str]) -> tuple[str, ...]:
+    """The first differences, and the number of the others."""
     return (*wrong[:LISTED], *([f"and {len(wrong) - LISTED} more"] if len(wrong) > LISTED else []))
 
 

@@ -31,6 +31,7 @@ __all__ = ["Call", "Initializer", "LayerPart", "Replaced", "Scope", "Wanted", "c
 
 Initializer = Callable[[np.random.Generator, tuple[int, ...], Any], np.ndarray[Any, Any]]
 Tree = dict[str, Any]
+Starts = tuple[Mapping[str, Any], Mapping[str, Any]]  # initial parameters and state, trees that may be incomplete
 
 
 class LayerPart(Protocol):
@@ -84,6 +85,11 @@ class Call:
         """The path of the layer, as errors and tables write it."""
         return "/".join(self.path)
 
+    @property
+    def shown(self) -> bool:
+        """Whether tables have a row for it: it is not composed of others, or has arrays of its own."""
+        return not self.composed or bool(self.parameters or self.state)
+
 
 class Replaced(Exception):
     """Raised to replace a dim of the network's input, so that two shapes become equal."""
@@ -117,6 +123,7 @@ class Scope:
         dtype: Any = None,
         after: str | None = None,
         carried: Mapping[str, Any] | None = None,
+        starts: Starts = ({}, {}),
     ) -> None:
         self.path = path
         self.after = after
@@ -131,6 +138,7 @@ class Scope:
         self._next: Tree = dict(self._state)
         self._carried = carried  # where sequences go on; None if each begins anew
         self._carried_next: Tree = {}
+        self._starts = starts
 
     # The interface for layers ------------------------------------------------------------------------------------
 
@@ -150,13 +158,15 @@ class Scope:
 
         extents = _extents(shape)
         chosen = init or (initializers.kaiming_normal() if len(extents) > 1 else initializers.zeros())
+        chosen = self._start(0, name, chosen)
         return self._array("parameter", Wanted(name, extents, chosen, None), self._parameters)
 
     def state(self, name: str, shape: Any, init: Initializer | None = None, *, dtype: Any = None) -> Array:
         """Return the value, before this step, of an array that training updates without gradients."""
         from pullback.nn import init as initializers
 
-        return self._array("state", Wanted(name, _extents(shape), init or initializers.zeros(), dtype), self._next)
+        chosen = self._start(1, name, init or initializers.zeros())
+        return self._array("state", Wanted(name, _extents(shape), chosen, dtype), self._next)
 
     def update(self, name: str, value: Any) -> None:
         """Set the value of a state after this step; its element type stays."""
@@ -246,22 +256,21 @@ class Scope:
         """
         part = Scope.part_of(layer)
         own = name or part.name or self._numbered(part.kind)
-        inner = Scope(
-            (*self.path, own),
-            parameters=self._part("parameters", own, self._parameters),
-            state=self._part("state", own, self._next),
-            training=self.training,
-            calls=self._calls,
-            dtype=self._dtype,
-            after=self._before,
-            carried=self._part("states", own, self._carried) if self._carried else self._carried,
-        )
+        inner = self._inside(own)
         y = inner.run(part, x)
         self._before = "/".join(inner.path)
         if inner._carried_next:
             self._carried_next[own] = inner._carried_next
         if inner._next:
             self._next[own] = inner._next
+        return y
+
+    def starting(self, starts: Starts, run: Callable[[], Any]) -> Any:
+        """Run a part of this layer whose arrays begin with these values; those of an enclosing call go first."""
+        before = self._starts
+        self._starts = _merged(starts[0], before[0]), _merged(starts[1], before[1])
+        y = run()
+        self._starts = before
         return y
 
     # The interface for networks --------------------------------------------------------------------------------------
@@ -292,6 +301,25 @@ class Scope:
     def next_state(self) -> Tree:
         """The state after this step, a tree like the state before it."""
         return self._next
+
+    def _inside(self, own: str) -> Scope:
+        """The scope of a part of this layer."""
+        return Scope(
+            (*self.path, own),
+            parameters=self._part("parameters", own, self._parameters),
+            state=self._part("state", own, self._next),
+            training=self.training,
+            calls=self._calls,
+            dtype=self._dtype,
+            after=self._before,
+            carried=self._part("states", own, self._carried) if self._carried else self._carried,
+            starts=(self._starts[0].get(own, {}), self._starts[1].get(own, {})),
+        )
+
+    def _start(self, which: int, name: str, init: Initializer) -> Initializer:
+        """The initializer of an array: the one of its layer, or a given value."""
+        given = self._starts[which].get(name)
+        return init if given is None else _Given("/".join((*self.path, name)), given)
 
     def _numbered(self, kind: str) -> str:
         self._counts[kind] += 1
@@ -393,6 +421,31 @@ def check_axes(kind: str, accepts: str | None, x: Any) -> None:
         position=user_position(),
         remedy=remedy,
     )
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The initializer of an array that is given."""
+
+    name: str
+    value: Any
+
+    def __call__(self, random: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        found = np.shape(self.value)
+        if found != shape:
+            raise ShapeError(
+                "E161",
+                f"{self.name} begins as an array of {list(found)}, and is {list(shape)} for this input",
+                position=user_position(),
+                remedy="an input of the size that the arrays were made for",
+            )
+        return np.array(self.value, dtype)
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Nested mappings as one; where both have a value, the second's."""
+    both = {k: _merged(under[k], v) if isinstance(v, Mapping) and k in under else v for k, v in over.items()}
+    return {**under, **both}
 
 
 def _random_key(random: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:

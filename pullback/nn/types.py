@@ -184,7 +184,7 @@ def _traced(network: Network, takes: Takes, dtype: str) -> NetworkType:
     trace.__annotations__ = {"x": annotation(takes, dtype, network.integers)}
     pb.function(trace).check()
     whole = calls[0]
-    rows = [_row(call, dtype) for call in calls if call is not whole and (not call.composed or call.parameters)]
+    rows = [_row(call, dtype) for call in calls if call is not whole and call.shown]
     inputs = of_type(takes, network.integers)
     return NetworkType(whole.given, whole.result, inputs, tuple(rows or [_row(whole, dtype)]), tuple(calls), dtype)
 

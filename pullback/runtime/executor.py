@@ -102,6 +102,10 @@ class Executable:
         self._inputs = tuple(_Slot.of(p) for p in record.inputs)
         self._outputs = tuple(_Slot.of(p) for p in record.outputs)
 
+    def on(self, threads: int) -> Executable:
+        """The same code on another number of threads."""
+        return Executable(self.record, self._entry, self._lowered, self._dims, threads)
+
     @property
     def arena_bytes(self) -> int:
         """The bytes of working memory that a call uses."""

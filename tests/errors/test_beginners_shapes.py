@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -730,8 +731,8 @@ def f(x: Float64[Array, "N M K"]):
     n, m = x.shape
     return x
 ''',
-        '''\
-ShapeError [E104] n, m: too many values to unpack (expected 2)
+        f'''\
+ShapeError [E104] n, m: too many values to unpack (expected 2{", got 3" if sys.version_info >= (3, 14) else ""})
   --> user.py:3:5
    |     n, m = x.shape
    |     ^^^^

@@ -40,8 +40,8 @@ def test_an_interpreter_without_its_lock(locked: bool, tmp_path: Path) -> None:
     (script := tmp_path / "script.py").write_text(WITHOUT_LOCK.format(locked))
     shown = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout
     warning = RuntimeWarning(
-        "pullback needs the interpreter lock, and this interpreter runs without it: calls from several threads may "
-        "give wrong results (start it with PYTHON_GIL=1 or -X gil=1)"
+        "pullback is little tried without the interpreter lock, as this interpreter runs: where calls from several "
+        "threads give wrong results, start it with PYTHON_GIL=1 or -X gil=1, and report it"
     )
     assert shown == ("\n" if locked else f"{('RuntimeWarning', True, warning)}\n")
 

@@ -10,13 +10,23 @@ from collections.abc import Callable
 from importlib import import_module
 
 from pullback.nn.layer import Layer
-from pullback.nn.models.chains import alexnet, lenet, lenet_tanh, overfeat, vgg11, vgg16
-from pullback.nn.models.generative import autoencoder, discriminator, gan_step, generator
-from pullback.nn.models.googlenet import googlenet, with_auxiliary
+from pullback.nn.models.chains import alexnet, alexnet_owt, lenet, lenet_tanh, overfeat, vgg11, vgg13, vgg16, vgg19
+from pullback.nn.models.generative import (
+    autoencoder,
+    discriminator,
+    elbo_loss,
+    gan_step,
+    generator,
+    vae,
+    vae_decoder,
+)
+from pullback.nn.models.googlenet import googlenet, googlenet_bn, with_auxiliary
+from pullback.nn.models.graphs import graph_network, segment_sum
 from pullback.nn.models.policy import discounted_returns, policy, reinforce
 from pullback.nn.models.recipes import Recipe, layered
-from pullback.nn.models.resnet import mobilenet_v2, resnet18, resnet50
-from pullback.nn.models.sequences import character_lstm, gpt
+from pullback.nn.models.resnet import mobilenet_v2, resnet18, resnet34, resnet50, resnet101, resnet152
+from pullback.nn.models.sequences import character_lstm, deepar, forecast, gaussian_nll, gpt, tcn
+from pullback.nn.models.vision import unet, vit
 from pullback.nn.optimizers import adam, adamw, sgd
 from pullback.tracing.public import public_module as _public_module
 
@@ -26,14 +36,21 @@ __all__ = [
     "NETWORKS",
     "Recipe",
     "alexnet",
+    "alexnet_owt",
     "autoencoder",
     "character_lstm",
+    "deepar",
     "discounted_returns",
     "discriminator",
+    "elbo_loss",
+    "forecast",
     "gan_step",
+    "gaussian_nll",
     "generator",
     "googlenet",
+    "googlenet_bn",
     "gpt",
+    "graph_network",
     "lenet",
     "lenet_tanh",
     "mobilenet_v2",
@@ -42,17 +59,30 @@ __all__ = [
     "recipe",
     "reinforce",
     "resnet18",
+    "resnet34",
     "resnet50",
+    "resnet101",
+    "resnet152",
+    "segment_sum",
+    "tcn",
+    "unet",
+    "vae",
+    "vae_decoder",
     "vgg11",
+    "vgg13",
     "vgg16",
+    "vgg19",
+    "vit",
     "with_auxiliary",
 ]
 
 NETWORKS: dict[str, Callable[..., Layer]] = {
     f.__name__: f
     for f in (
-        *(lenet, lenet_tanh, alexnet, overfeat, vgg11, vgg16, googlenet, resnet18, resnet50, mobilenet_v2),
-        *(autoencoder, generator, discriminator, character_lstm, gpt, policy),
+        *(lenet, lenet_tanh, alexnet, alexnet_owt, overfeat, vgg11, vgg13, vgg16, vgg19, googlenet, googlenet_bn),
+        *(resnet18, resnet34, resnet50, resnet101, resnet152, mobilenet_v2),
+        *(unet, vit, autoencoder, vae, generator, discriminator),
+        *(character_lstm, gpt, tcn, deepar, policy),
     )
 }
 BY_HAND = {"zhang": "zhang", "lenet": "lenet_by_hand"}

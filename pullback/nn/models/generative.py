@@ -11,10 +11,11 @@ from pullback import Array
 from pullback.nn.activations import leaky_relu, relu, sigmoid, softplus, tanh
 from pullback.nn.layer import Layer, layer, sequential
 from pullback.nn.layers import conv, conv_transpose, dense, flatten, reshape
+from pullback.nn.losses import bce_with_logits
 from pullback.nn.optimizers import Optimizer
 from pullback.nn.scope import Scope
 
-__all__ = ["autoencoder", "discriminator", "gan_step", "generator"]
+__all__ = ["autoencoder", "discriminator", "elbo_loss", "gan_step", "generator", "vae", "vae_decoder"]
 
 
 @layer("N C H W")
@@ -37,6 +38,62 @@ def autoencoder(scope: Scope, x: Any, latent_dim: int = 32, *, hidden_size: int 
     back = sequential(dense(hidden_size), relu, dense(math.prod(x.shape[1:])), sigmoid)
     y: Array = pb.reshape(scope.call(back, scope.call(there, x, "encoder"), "decoder"), x.shape)
     return y
+
+
+@layer("N C H W")
+def vae(scope: Scope, x: Any, latent_dim: int = 2, *, hidden_size: int = 128) -> dict[str, Array]:
+    """Variational autoencoder: a Gaussian in few dimensions for each image (Kingma and Welling 2014).
+
+    Training decodes a random point of the Gaussian, and inference its mean. The loss is `elbo_loss`.
+
+    Args:
+        scope: provides the parameters of encoder, mean, log_variance and decoder, and the state of random numbers.
+        x: (N, C, H, W), within 0 and 1.
+        latent_dim: the number of dimensions.
+        hidden_size: the number of units of the intermediate layers.
+    Returns:
+        A dict of "logits" of the pixels, of the shape of x, and of "mean" and "log_variance", both (N, latent_dim).
+
+    >>> from pullback import nn
+    >>> nn.models.vae(2).on("N 1 8 8").type.result
+    '{log_variance: f32[N, 2], logits: f32[N, 1, 8, 8], mean: f32[N, 2]}'
+    """
+    seen = scope.call(sequential(flatten(), dense(hidden_size), relu), x, "encoder")
+    mean, log_variance = (scope.call(dense(latent_dim), seen, name) for name in ("mean", "log_variance"))
+    point = mean
+    if scope.training:
+        noise = pb.random.normal(scope.key(), mean.shape, dtype=mean.dtype)
+        point = mean + pb.exp(log_variance / 2) * noise
+    logits = scope.call(vae_decoder(tuple(x.shape[1:]), hidden_size=hidden_size), point, "decoder")
+    return {"logits": logits, "mean": mean, "log_variance": log_variance}
+
+
+def vae_decoder(shape: Any, *, hidden_size: int = 128) -> Layer:
+    """Decode points (N, latent_dim) to logits of pixels.
+
+    Its parameters are `parameters["decoder"]` of a `vae`.
+
+    Args:
+        shape: the shape of an image, C H W.
+        hidden_size: the number of units of the intermediate layer.
+    """
+    return sequential(dense(hidden_size), relu, dense(math.prod(shape)), reshape(*shape))
+
+
+def elbo_loss(y: Any, x: Any) -> Array:
+    """Negative evidence lower bound of a `vae`: pixel cross-entropy plus Kullback-Leibler divergence.
+
+        Σ cross-entropy of each pixel + ½ Σ (mean² + variance - 1 - log variance)      the mean over the batch
+
+    Args:
+        y: the result of a `vae`.
+        x: the images.
+    """
+    pixels = math.prod(x.shape[1:]) * bce_with_logits(y["logits"], x)
+    mean, log_variance = y["mean"], y["log_variance"]
+    divergence = pb.sum(mean * mean + pb.exp(log_variance) - 1 - log_variance, axis=1) / 2
+    loss: Array = pixels + pb.mean(divergence)
+    return loss
 
 
 def generator(channels: int = 1, image_size: int = 28, *, base_channels: int = 32) -> Layer:

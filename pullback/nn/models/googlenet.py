@@ -9,6 +9,7 @@ from pullback.nn.activations import relu
 from pullback.nn.layer import Layer, branches, layer, sequential
 from pullback.nn.layers import (
     avg_pool,
+    batch_norm,
     conv,
     dense,
     flatten,
@@ -17,10 +18,11 @@ from pullback.nn.layers import (
     max_pool,
 )
 from pullback.nn.layers.dropout import dropout as dropout_layer
+from pullback.nn.models.pretrained import File, Table, from_file
 from pullback.nn.models.widths import scaled
 from pullback.nn.scope import Scope
 
-__all__ = ["googlenet", "with_auxiliary"]
+__all__ = ["googlenet", "googlenet_bn", "with_auxiliary"]
 
 
 @layer("N C H W")
@@ -93,6 +95,62 @@ def _auxiliary(channels: int, units: int, num_classes: int, dropout: float) -> L
         *(avg_pool(5, 3), conv(channels, 1), relu, flatten()),
         *(dense(units), relu, dropout_layer(dropout), dense(num_classes)),
     )
+
+
+def googlenet_bn(
+    num_classes: int = 1000, *, width_mult: float = 1.0, dropout: float = 0.2, pretrained: File | None = None
+) -> Layer:
+    """GoogLeNet with batch normalization, torchvision's, for 224 × 224: 6,624,904 parameters.
+
+    Convolutions are followed by batch normalization (Ioffe and Szegedy 2015), those of 5 × 5 are 3 × 3, and there are
+    no auxiliary classifiers. torchvision's published weights are for images from -1 to 1.
+
+    Args:
+        num_classes: the number of classes.
+        width_mult: the width of every layer relative to the paper's.
+        dropout: the dropout rate before the scores.
+        pretrained: a file of weights as for `resnet18`, of torchvision's `googlenet`.
+
+    >>> from pullback import nn
+    >>> nn.models.googlenet_bn(10).on("N 3 224 224").type.result
+    'f32[N, 10]'
+    """
+    c, pool = scaled(width_mult), max_pool(3, 2, ceil_mode=True)
+    layers = [
+        *(_normed(c(64), 7, stride=2, padding=3).named("conv1"), pool),
+        *(_normed(c(64), 1).named("conv2"), _normed(c(192), 3, padding=1).named("conv3"), pool),
+    ]
+    for name, sizes in INCEPTIONS.items():
+        before = {"4a": (pool,), "5a": (max_pool(2, 2, ceil_mode=True),)}.get(name, ())
+        layers += [*before, _normed_inception(*map(c, sizes)).named(f"inception{name}")]
+    net = sequential(*layers, global_avg_pool(), dropout_layer(dropout), dense(num_classes))
+    return from_file(net, pretrained, [_names()], heads=["dense1"], ignore=("aux1.", "aux2."))
+
+
+def _normed(channels: int, kernel_size: int, **settings: Any) -> Layer:
+    return sequential(conv(channels, kernel_size, bias=False, **settings), batch_norm(eps=1e-3), relu)
+
+
+def _normed_inception(one: int, before_three: int, three: int, before_five: int, five: int, pooled: int) -> Layer:
+    return branches(
+        _normed(one, 1),
+        sequential(_normed(before_three, 1), _normed(three, 3, padding=1)),
+        sequential(_normed(before_five, 1), _normed(five, 3, padding=1)),
+        sequential(max_pool(3, 1, padding=1, ceil_mode=True), _normed(pooled, 1)),
+    )
+
+
+def _names() -> Table:
+    """The names of torchvision."""
+    inside = ((1, 1, ""), (2, 1, ".0"), (2, 2, ".1"), (3, 1, ".0"), (3, 2, ".1"), (4, 1, ".1"))
+    names = {"dense1": "fc"}
+    for name in ("conv1", "conv2", "conv3"):
+        names |= {f"{name}/conv1": f"{name}.conv", f"{name}/batch_norm1": f"{name}.bn"}
+    for block in INCEPTIONS:
+        for branch, k, part in inside:
+            ours, theirs = f"inception{block}/sequential{branch}", f"inception{block}.branch{branch}{part}"
+            names |= {f"{ours}/conv{k}": f"{theirs}.conv", f"{ours}/batch_norm{k}": f"{theirs}.bn"}
+    return names
 
 
 def with_auxiliary(loss: Callable[[Any, Any], Any], weight: float = 0.3) -> Callable[[Any, Any], Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from pullback.nn.optimizers import changes
 from pullback.nn.optimizers.changes import clip_by_global_norm, freeze, scale_learning_rates
 from pullback.nn.optimizers.leaves import Leaves
 from pullback.nn.optimizers.optimizer import (
+    Chain,
     Elementwise,
     Optimizer,
     State,
@@ -39,7 +40,7 @@ from pullback.source import user_position
 from pullback.tracing.array import Array
 from pullback.tracing.making import as_array
 
-__all__ = ["accumulate_gradients", "caffe_sgd", "ema", "parameter_groups"]
+__all__ = ["accumulate_gradients", "caffe_sgd", "ema", "parameter_groups", "thawed"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -245,6 +246,19 @@ class ema(Elementwise):
     def averages(self, state: State) -> Leaves:
         """The averages a."""
         return dict(state.get("average", {}))
+
+
+def thawed(optimizer: Any) -> Any:
+    """The optimizer without `freeze`; a frozen group is trained as the first of the others."""
+    if "freeze(" not in repr(optimizer):
+        return optimizer
+    if isinstance(optimizer, Chain):
+        parts = [thawed(part) for part in optimizer.parts if not isinstance(part, freeze)]
+        return chained(parts) if len(parts) > 1 else parts[0]
+    if isinstance(optimizer, parameter_groups):
+        first = next((part for part in optimizer.parts.values() if not isinstance(part, freeze)), freeze("*"))
+        return parameter_groups({p: thawed(first if isinstance(o, freeze) else o) for p, o in optimizer.parts.items()})
+    return replace(optimizer, optimizer=thawed(optimizer.optimizer)) if hasattr(optimizer, "optimizer") else optimizer
 
 
 def caffe_sgd(

@@ -53,6 +53,21 @@ static PyObject *read_now(PyObject *reader) {
 }
 #endif
 
+/* Without the interpreter lock (free-threaded CPython) what threads share has locks of its own, and what lies in lists
+   and dictionaries that others may change is taken as a new reference. */
+#ifdef Py_GIL_DISABLED
+static PyMutex idle_lock, order_lock;
+#define LOCK(mutex) PyMutex_Lock(&mutex)
+#define UNLOCK(mutex) PyMutex_Unlock(&mutex)
+#define list_item PyList_GetItemRef
+#define entries_of(self) PyObject_GetAttr(self, word_entries)
+#else
+#define LOCK(mutex) ((void)0)
+#define UNLOCK(mutex) ((void)0)
+static inline PyObject *list_item(PyObject *list, Py_ssize_t k) { return Py_NewRef(PyList_GET_ITEM(list, k)); }
+#define entries_of(self) Py_XNewRef(*(PyObject **)((char *)self + entries_at))
+#endif
+
 #if defined(__GNUC__) && !defined(__clang__)
 #define QUICK __attribute__((optimize("O3")))
 #else
@@ -120,7 +135,7 @@ typedef struct {
 } Entry;
 
 /* Working memory that no call uses just now, the latest first. It serves calls of all functions and sizes, and is freed
-   where there is more of it than is kept, that which was used longest ago first. The interpreter lock guards it. */
+   where there is more of it than is kept, that which was used longest ago first. The interpreter lock guards it, or `idle_lock`. */
 
 #define MOST_IDLE 32
 #define LEAST_ARENA 4096 /* all that need less share */
@@ -153,25 +168,37 @@ static Arena new_arena(size_t bytes) {
     return made;
 }
 
-/* An arena of at least so many bytes; one without a start where there is no memory. What is nearly large enough goes,
-   and the new one has room for what is a little larger, so that growing sizes leave no trail. */
+/* An idle arena for so many bytes; one without a start where there is none. What is nearly large enough
+   goes. */
+static Arena take_fitting(size_t bytes) {
+    Arena found = {NULL, 0};
+    int small = -1;
+    LOCK(idle_lock);
+    for (int k = 0; !found.start && k < idle_count; ++k) {
+        if (idle[k].bytes / MOST_UNUSED > bytes) continue;
+        if (bytes <= idle[k].bytes) found = take(k);
+        else if (small < 0 && bytes / MOST_UNUSED <= idle[k].bytes) small = k;
+    }
+    if (!found.start && small >= 0) free(take(small).start);
+    UNLOCK(idle_lock);
+    return found;
+}
+
+/* An arena of at least so many bytes; one without a start where there is no memory. A new one has room for what is a
+   little larger, so that growing sizes leave no trail. */
 static Arena lend(size_t bytes) {
     if (bytes < LEAST_ARENA) bytes = LEAST_ARENA;
-    int small = -1;
-    for (int k = 0; k < idle_count; ++k) {
-        if (idle[k].bytes / MOST_UNUSED > bytes) continue;
-        if (bytes <= idle[k].bytes) return take(k);
-        if (small < 0 && bytes / MOST_UNUSED <= idle[k].bytes) small = k;
-    }
-    if (small >= 0) free(take(small).start);
-    return new_arena(bytes + bytes / 8);
+    Arena found = take_fitting(bytes);
+    return found.start ? found : new_arena(bytes + bytes / 8);
 }
 
 static void give_back(Arena a) {
+    LOCK(idle_lock);
     for (int k = idle_count++; k > 0; --k) idle[k] = idle[k - 1];
     idle[0] = a;
     idle_bytes += a.bytes;
     while (idle_count > MOST_IDLE || (idle_count > 1 && idle_bytes > most_idle_bytes)) free(take(idle_count - 1).start);
+    UNLOCK(idle_lock);
 }
 
 /* Large results lie in such memory too, and go back to it when nobody has them any more: fresh pages cost more than
@@ -187,8 +214,10 @@ static void *result_malloc(void *context, size_t bytes) {
     if (bytes > SIZE_MAX - HEAD) return NULL;
     bytes += HEAD;
     Arena a = {NULL, 0};
+    LOCK(idle_lock);
     for (int k = 0; !a.start && k < idle_count; ++k)
         if (bytes <= idle[k].bytes && idle[k].bytes - bytes <= bytes / 8) a = take(k);
+    UNLOCK(idle_lock);
     if (!a.start) a = new_arena(bytes);
     if (!a.start) return NULL;
     *(size_t *)a.start = a.bytes;
@@ -550,11 +579,10 @@ static PyObject *child_of(PyObject *tree, PyObject *form, Py_ssize_t k) {
     PyObject *type = PyList_GET_ITEM(form, 0), *keys = PyList_GET_ITEM(form, 1), *found;
     Py_ssize_t count = PyTuple_GET_SIZE(keys);
     if ((PyObject *)Py_TYPE(tree) != type) return NULL;
-    if (PyList_CheckExact(tree)) found = PyList_GET_SIZE(tree) == count ? Py_NewRef(PyList_GET_ITEM(tree, k)) : NULL;
+    if (PyList_CheckExact(tree)) found = PyList_GET_SIZE(tree) == count ? list_item(tree, k) : NULL;
     else if (PyTuple_Check(tree)) found = PyTuple_Size(tree) == count ? Py_NewRef(PyTuple_GetItem(tree, k)) : NULL;
     else if (PyDict_CheckExact(tree)) {
-        found = PyDict_Size(tree) == count ? PyDict_GetItemWithError(tree, PyTuple_GET_ITEM(keys, k)) : NULL;
-        Py_XINCREF(found);
+        found = PyDict_Size(tree) == count ? PyObject_GetItem(tree, PyTuple_GET_ITEM(keys, k)) : NULL;
     } else found = PyObject_GetAttr(tree, PyTuple_GET_ITEM(keys, k));
     if (!found) PyErr_Clear();
     return found;
@@ -830,7 +858,7 @@ static PyType_Spec entry_spec = {"pullback.runtime.call.Entry", sizeof(Entry), s
 
 static PyObject *entry_type;
 
-static PyObject *word_slowly;
+static PyObject *word_slowly, *word_entries;
 static Py_ssize_t entries_at; /* where an instance of a quick class has its list of entries */
 static PyObject *threads;     /* reads a context variable: the number that the block around a call asks for */
 static PyObject *tracing;     /* a dictionary whose keys are the threads that trace a function */
@@ -873,19 +901,22 @@ APART static int in_order(Entry *self, PyObject *const *args, Py_ssize_t given, 
 
 /* Puts an entry first that is at a later place. */
 static void to_front(PyObject *entries, Py_ssize_t k, PyObject *entry) {
-    if (k >= PyList_GET_SIZE(entries) || PyList_GET_ITEM(entries, k) != entry) return; /* the call changed the list */
-    Py_INCREF(entry);
-    for (; k > 0; --k) PyList_SetItem(entries, k, Py_NewRef(PyList_GET_ITEM(entries, k - 1)));
-    PyList_SetItem(entries, 0, entry);
+    LOCK(order_lock);
+    if (k < PyList_GET_SIZE(entries) && PyList_GET_ITEM(entries, k) == entry) { /* the call may have changed the list */
+        Py_INCREF(entry);
+        for (; k > 0; --k) PyList_SetItem(entries, k, list_item(entries, k - 1));
+        PyList_SetItem(entries, 0, entry);
+    }
+    UNLOCK(order_lock);
 }
 
 /* A call of an instance of a quick class: the first entry that the arguments fit, else `_call_slowly`. */
 static PyObject *quick_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names) {
     Py_ssize_t given = PyVectorcall_NARGS(nargsf), named = names ? PyTuple_GET_SIZE(names) : 0;
-    PyObject *entries = *(PyObject **)((char *)self + entries_at);
     int traced = is_tracing();
     if (traced < 0) return NULL;
-    if (!traced && entries && PyList_CheckExact(entries)) {
+    PyObject *entries = traced ? NULL : entries_of(self); /* a call may replace them */
+    if (entries && PyList_CheckExact(entries)) {
         Py_ssize_t own = named; /* out= comes last, or the long way is taken */
         PyObject *out = NULL, *bound[MOST_ARGUMENTS];
         if (named && !PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, named - 1), "out")) {
@@ -893,18 +924,24 @@ static PyObject *quick_call(PyObject *self, PyObject *const *args, size_t nargsf
             if (out == Py_None) out = NULL;
         }
         long long asked = asked_threads();
-        if (asked < 0) return NULL;
-        Py_INCREF(entries); /* a call may replace them */
+        if (asked < 0) {
+            Py_DECREF(entries);
+            return NULL;
+        }
         for (Py_ssize_t k = 0; k < PyList_GET_SIZE(entries); ++k) {
-            PyObject *item = PyList_GET_ITEM(entries, k);
+            PyObject *item = list_item(entries, k);
+            if (!item) break; /* another thread has shortened the list */
             Entry *entry = (Entry *)item;
-            int ours = (PyObject *)Py_TYPE(item) == entry_type, whole = 0;
+            int ours = (PyObject *)Py_TYPE(item) == entry_type, whole = 0, fit = 1;
             if (ours) {
-                if (entry->count != (asked ? asked : entry->usual) || given > entry->positional) continue;
+                fit = entry->count == (asked ? asked : entry->usual) && given <= entry->positional;
                 whole = !own && given == entry->arguments;
-                if (!whole && !in_order(entry, args, given, names, own, bound)) continue;
+                if (fit && !whole) fit = in_order(entry, args, given, names, own, bound);
             }
-            Py_INCREF(item);
+            if (!fit) {
+                Py_DECREF(item);
+                continue;
+            }
             PyObject *answer = ours ? entry_run(entry, whole ? args : bound, entry->arguments, out)
                                     : PyObject_Vectorcall(item, args, given, names);
             if (answer != Py_NotImplemented && k) to_front(entries, k, item);
@@ -915,8 +952,9 @@ static PyObject *quick_call(PyObject *self, PyObject *const *args, size_t nargsf
             }
             Py_DECREF(answer);
         }
-        Py_DECREF(entries);
     }
+    Py_XDECREF(entries);
+    PyErr_Clear(); /* of entries that are not there */
     PyObject *slowly = PyObject_GetAttr(self, word_slowly);
     if (!slowly) return NULL;
     PyObject *answer = PyObject_Vectorcall(slowly, args, given, names);
@@ -1217,11 +1255,15 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_pullback_call", NUL
 PyMODINIT_FUNC PyInit__pullback_call(void) {
     import_array();
     word_slowly = PyUnicode_InternFromString("_call_slowly");
+    word_entries = PyUnicode_InternFromString("_entries");
     plain = PyLong_FromLong(0);
     result_handler = PyCapsule_New(&result_memory, "mem_handler", NULL);
-    if (!word_slowly || !plain || !result_handler) return NULL;
+    if (!word_slowly || !word_entries || !plain || !result_handler) return NULL;
     entry_type = PyType_FromSpec(&entry_spec);
     PyObject *made = entry_type ? PyModule_Create(&module) : NULL;
     if (made && PyModule_AddIntConstant(made, "MOST_POINTERS", MOST_POINTERS)) Py_CLEAR(made);
+#ifdef Py_GIL_DISABLED
+    if (made && PyUnstable_Module_SetGIL(made, Py_MOD_GIL_NOT_USED)) Py_CLEAR(made);
+#endif
     return made;
 }

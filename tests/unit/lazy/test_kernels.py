@@ -193,7 +193,7 @@ def test_calls_side_by_side() -> None:
 
 def test_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PULLBACK_THREADS", raising=False)
-    monkeypatch.setattr(running, "_processors", lambda: 7)
+    monkeypatch.setattr(kernel, "_processors", lambda: 7)
     assert running.thread_count() == 7
     monkeypatch.setenv("PULLBACK_THREADS", "3")
     assert running.thread_count() == 3

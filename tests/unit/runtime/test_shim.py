@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import pickle
+import subprocess
 import sys
 import sysconfig
 import threading
@@ -338,7 +340,11 @@ def test_a_tree_that_changes_during_a_call_stays_alive() -> None:
 def test_defaults_and_names_in_any_order_need_no_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
     @pb.function
     def f(
-        x: Float64[Array, "N"], y: Float64[Array, "N"], power: pb.Static = 2, *, scale: float = 0.5,
+        x: Float64[Array, "N"],
+        y: Float64[Array, "N"],
+        power: pb.Static = 2,
+        *,
+        scale: float = 0.5,
         how: pb.Static = "add",
     ):
         return (x**power + y if how == "add" else x - y) * scale
@@ -476,6 +482,54 @@ def test_numbers_whose_type_the_function_takes_from_them_go_the_long_way() -> No
     assert f(np.array(2.0, np.float32), y).dtype == np.float32
     assert f(2.0, y).dtype == np.float32
     assert f(np.float64(2.0), y.astype(np.float64)).dtype == np.float64
+
+
+LOCKED = """
+import sys
+from pullback.runtime.shim import extension
+has_lock = sys._is_gil_enabled()
+extension()
+print(has_lock == sys._is_gil_enabled())
+"""
+
+
+@pytest.mark.skipif(not hasattr(sys, "_is_gil_enabled"), reason="this version always has its lock")
+def test_a_free_threaded_interpreter_stays_without_its_lock() -> None:
+    """Importing an extension that does not say that it needs no lock would enable it."""
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHON_GIL"}
+    done = subprocess.run([sys.executable, "-c", LOCKED], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
+def test_calls_of_functions_from_several_threads() -> None:
+    """Entries change their order, arenas are lent, and large results share memory."""
+    f: Any = pb.function(lambda x, y: pb.sum(pb.tanh(x * y)) + x)
+    trees: Any = pb.function(lambda t: {"a": t["a"] * 2.0, "b": [t["b"][0] + t["a"]]})
+    large: Any = pb.function(lambda x: pb.sum(x) / 2 + x * 0.5)
+    errors: list[BaseException] = []
+
+    def work(k: int) -> None:
+        for n in range(40):
+            size = 3 + (n * (k + 1)) % 5
+            x, y = np.arange(size) * 0.1 + k, np.full(size, 0.5)
+            np.testing.assert_allclose(f(x, y), np.tanh(x * y).sum() + x, rtol=1e-9)
+            found = trees({"a": x, "b": [y]})
+            np.testing.assert_allclose(found["b"][0], x + y)
+            z = np.full((size, 40_000), float(k))
+            np.testing.assert_allclose(large(z), z.sum() / 2 + z * 0.5, rtol=1e-9)
+
+    def run(k: int) -> None:
+        try:
+            work(k)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors
 
 
 @pytest.mark.usefixtures("few_objects")
