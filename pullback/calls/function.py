@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
+
+import numpy as np
 
 from pullback.calls import policy, sized
 from pullback.calls.arguments import NDArray
@@ -23,6 +25,9 @@ from pullback.ir.settings import PRECISIONS, SPECIALIZE, MemoryMode, Precision, 
 from pullback.runtime.shim import answer_of, quick_class, quicken
 from pullback.tracing.active import TRACING, is_tracing
 from pullback.tracing.public import Answers, presented
+
+if TYPE_CHECKING:
+    from pullback.calls.steps import Steps
 
 
 class Function(Inspected, Answers):
@@ -118,6 +123,32 @@ class Function(Inspected, Answers):
         if numbered is not None:
             interpreted = Compiled(self.name, numbered[1], {}, {}, None)
         return interpreted.call(arrays, None)
+
+    @presented
+    def trace(self, *args: Any, **keywords: Any) -> Steps:
+        """Run a call in the interpreter and return every array that it computes, step by step.
+
+        Derivatives and other functions made from a program have steps too. No argument is overwritten.
+
+        Cost:
+            The interpreter's time, and the memory of all intermediate arrays, in loops for each iteration.
+
+        >>> @pb.function
+        ... def energy(x):
+        ...     y = pb.exp(x)
+        ...     return pb.sum(y)
+        >>> found = energy.trace(np.zeros(3))
+        >>> [(step.name, step.shape) for step in found]
+        [('y', (3,)), ('sum', ())]
+        >>> found["y"].tolist()
+        [1.0, 1.0, 1.0]
+        """
+        from pullback.calls.steps import Steps, steps_of
+
+        values = bind(self.name, self.parameters, args, keywords)
+        _, traced, arrays, sizes = self.arrays_of(values)
+        inputs = [np.array(a) for a in arrays]
+        return Steps(self.name, *steps_of(traced.program, inputs, sizes))
 
     def __reduce__(self) -> Any:
         return reduced(self, self.made_by, (_remade, (self.python,), self._options))

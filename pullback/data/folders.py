@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,14 @@ from pullback.data.archive import read_archive
 from pullback.data.dataset import Dataset, Splits
 from pullback.data.settings import check_settings
 from pullback.data.transforms import scale
-from pullback.errors import DataError
+from pullback.errors import DataError, UsageError
+from pullback.source import user_position
 
 __all__ = ["ImageFiles", "load_arrays", "load_cifar", "load_image_splits", "load_images", "splits"]
 
 SIDE = 32  # height and width of CIFAR's images
+Labels = Literal["fine", "coarse", "both"]
+_COLUMNS: Final[dict[str, int | slice]] = {"fine": 1, "coarse": 0, "both": slice(0, 2)}  # in CIFAR-100's records
 KINDS = {"inputs": ("inputs", "images", "x"), "targets": ("targets", "labels", "y")}
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".webp", ".tif", ".tiff"}
 PIXEL = 4  # bytes per pixel that a decoder needs
@@ -103,14 +106,19 @@ def _opened(path: Path) -> Any:
 # CIFAR ------------------------------------------------------------------------------------------------------------
 
 
-def load_cifar(folder: str | os.PathLike[str]) -> Splits:
+def load_cifar(folder: str | os.PathLike[str], *, labels: Labels = "fine") -> Splits:
     """Read the binary version of CIFAR-10 (`data_batch_1.bin` …, `test_batch.bin`) or CIFAR-100.
 
-    CIFAR-100 is `train.bin` and `test.bin`, with its fine labels. Images are bytes of shape (N, 3, 32, 32), and are
-    converted to float32 from 0 to 1 when read.
+    CIFAR-100 is `train.bin` and `test.bin`. Images are bytes of shape (N, 3, 32, 32), and are converted to float32 from
+    0 to 1 when read.
 
+    Args:
+        folder: the folder of the unpacked files.
+        labels: the labels of CIFAR-100: "fine" of 100 classes, "coarse" of 20, or "both", of shape (N, 2), with the
+            coarse label first. CIFAR-10 has fine labels only.
     Raises:
         DataError: [E507] a file is missing, [E503] has an incomplete record, or [E527] is larger than the limit.
+        UsageError: [E602] the labels are none of these, or CIFAR-10 lacks them.
     """
     folder = Path(folder)
     hundred = any((folder / name).exists() for name in ("train.bin", "test.bin"))
@@ -119,10 +127,15 @@ def load_cifar(folder: str | os.PathLike[str]) -> Splits:
     missing = [name for name in train + test if not (folder / name).is_file()]
     if missing:
         raise _incomplete(folder, listed(missing), "the binary version of CIFAR-10 or CIFAR-100, unpacked")
-    return splits(folder, *(_cifar(folder, names, 2 if hundred else 1) for names in (train, test)))
+    if labels not in _COLUMNS or (labels != "fine" and not hundred):
+        has = ", ".join(map(repr, _COLUMNS)) if hundred else "'fine'"
+        raise UsageError("E602", f"load_cifar: labels={labels!r}, and there are {has}", position=user_position(),
+                         remedy="CIFAR-100 for coarse labels" if labels in _COLUMNS else '"fine"')  # fmt: skip
+    taken = _COLUMNS[labels] if hundred else 0
+    return splits(folder, *(_cifar(folder, names, 2 if hundred else 1, taken) for names in (train, test)))
 
 
-def _cifar(folder: Path, names: Sequence[str], labels: int) -> Dataset:
+def _cifar(folder: Path, names: Sequence[str], labels: int, taken: int | slice) -> Dataset:
     length = labels + 3 * SIDE * SIDE
     parts = []
     for path in (folder / name for name in names):
@@ -138,7 +151,7 @@ def _cifar(folder: Path, names: Sequence[str], labels: int) -> Dataset:
         parts.append(np.memmap(path, np.uint8, "r").reshape(-1, length))
     records = parts[0] if len(parts) == 1 else np.concatenate(parts)
     images = records[:, labels:].reshape(-1, 3, SIDE, SIDE)
-    return Dataset(images, records[:, labels - 1], folder.resolve().name, (scale(),))
+    return Dataset(images, records[:, taken], folder.resolve().name, (scale(),))
 
 
 # Images -----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from pullback.calls.signature import bind, signature_of
 from pullback.derivatives.derived import as_function
 from pullback.explanation.drawing import drawn, local_derivatives, one_vertex_each, total
 from pullback.notebook import Displayed
-from pullback.operators.blocks import BlockMatrix
+from pullback.operators.blocks import BlockMatrix, identity
 from pullback.operators.derivatives import Linearized
 from pullback.operators.graph import strictly_lower
 from pullback.operators.operator import ZERO, I
@@ -24,9 +24,22 @@ from pullback.records import dataclass, replace
 NDArray = np.ndarray[Any, Any]
 
 
+class Weights(dict[tuple[str, str], Any]):
+    """Derivatives of arrays by other arrays as operators, by the names of both: (of, by)."""
+
+    def __init__(self, weights: Mapping[tuple[str, str], Any], symbol: str) -> None:
+        super().__init__(weights)
+        self._symbol = symbol
+
+    def __str__(self) -> str:
+        return "\n".join(f"{self._symbol}{of}/{self._symbol}{by} = {op}" for (of, by), op in self.items())
+
+
 @dataclass(frozen=True)
 class ComputationGraph(Displayed):
     """The arrays of a function at a point, with the derivative of each by earlier ones: dx = L dx.
+
+    `computation`, `edge_weights` and `path_weights` are algorithms 1, 2 and 3 of the paper.
 
     Attributes:
         nodes: names of the arrays, the arguments first; every edge leads to a later one.
@@ -35,6 +48,7 @@ class ComputationGraph(Displayed):
         outputs: the positions of the function's results.
         L: strictly lower triangular; element (i, j) is the derivative of node i by node j as an operator.
         name: the name of the function.
+        computation: the lines that compute the arrays, in order.
     """
 
     nodes: tuple[str, ...]
@@ -43,6 +57,37 @@ class ComputationGraph(Displayed):
     outputs: tuple[int, ...]
     L: BlockMatrix
     name: str = "the function"
+    computation: tuple[str, ...] = ()
+
+    @property
+    def edge_weights(self) -> Weights:
+        """The derivatives of each line by the arrays that it reads, as (line, array read): operators.
+
+        >>> import pullback as pb
+        >>> found = pb.graph(lambda x: pb.sum(pb.exp(x)), np.zeros(3))
+        >>> print(found.edge_weights)
+        ∂exp/∂x = H[exp]
+        ∂sum/∂exp = 1ᵀ·
+        """
+        rows = enumerate(self.L.rows)
+        return Weights({(self.nodes[i], self.nodes[j]): op for i, row in rows for j, op in row}, "∂")
+
+    @property
+    def path_weights(self) -> Weights:
+        """The derivatives of each line by the arguments, as (line, argument): sums over paths.
+
+        >>> import pullback as pb
+        >>> found = pb.graph(lambda x: pb.sum(pb.exp(x)), np.zeros(3))
+        >>> print(found.path_weights)
+        ∇exp/∇x = H[exp]
+        ∇sum/∇x = 1ᵀ· H[exp]
+        >>> found.path_weights["sum", "x"].T(np.float64(1.0)).tolist()
+        [1.0, 1.0, 1.0]
+        """
+        everything, arguments = range(len(self.nodes)), range(self.sources)
+        found = solve(I - self.L, identity(len(self.nodes)).take(everything, arguments))
+        rows = ((i, found.rows[i]) for i in everything if i >= self.sources)
+        return Weights({(self.nodes[i], self.nodes[j]): op for i, row in rows for j, op in row}, "∇")
 
     @property
     def M(self) -> BlockMatrix:
@@ -139,7 +184,7 @@ def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGrap
     from pullback.ir import nodes as ir
     from pullback.ir.dims import solve_dims
     from pullback.ir.interpret import interpret
-    from pullback.ir.names import Names
+    from pullback.ir.printer import Texts
     from pullback.ir.traverse import specialize
 
     base = as_function(f)
@@ -154,12 +199,13 @@ def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGrap
     values = interpret(replace(program, body=body, output_names=()), arrays)
     numbers = values[len(local.nodes) :]
     weights = [(j, i, total([make(numbers) for make in terms])) for j, i, terms in local.edges]
-    names = Names()
+    texts = Texts(program)
     return ComputationGraph(
-        tuple(names.fresh(r.name) for r in local.nodes),
+        tuple(texts.ref(r) for r in local.nodes),
         tuple(values[: len(local.nodes)]),
         local.sources,
         local.outputs,
         strictly_lower(len(local.nodes), weights),
         base.name,
+        tuple(texts.statements[s] for s in program.body.statements),
     )

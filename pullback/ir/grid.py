@@ -11,7 +11,7 @@ is an error only where the guards around it hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any, Final, assert_never, cast
@@ -66,7 +66,7 @@ class Machine:
 
     `empty` says that some argument has no elements. Then an out-of-range element is an error only when it is needed,
     because programs hoist loop invariants even out of loops without trips. With `in_order`, floating-point sums and
-    products take one term after another; otherwise NumPy computes them.
+    products take one term after another; otherwise NumPy computes them. `watch` is called after each statement.
     """
 
     dims: dict[str, int]
@@ -75,6 +75,7 @@ class Machine:
     in_order: bool = False
     arrays: Arrays = field(default_factory=Arrays)
     loops: dict[Var, int] = field(default_factory=dict)
+    watch: Callable[[Machine, ir.Statement], None] | None = None
 
     def dtype(self, dtype: DType) -> DType:
         """The dtype used in place of `dtype` in this run."""

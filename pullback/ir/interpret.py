@@ -40,10 +40,10 @@ def interpret(program: ir.Program, inputs: Sequence[NDArray], sizes: Mapping[str
     """
     with entered(program, inputs, sizes, float64=float64) as machine:
         run_block(machine, program.body)
-    return [_stored(machine.arrays[r], r) for r in program.outputs]
+    return [stored(machine.arrays[r], r) for r in program.outputs]
 
 
-def _stored(a: NDArray, ref: ir.Ref) -> NDArray:
+def stored(a: NDArray, ref: ir.Ref) -> NDArray:
     """A result as a fresh array of its storage type."""
     if not ref.storage.is_half:
         return np.array(a)
@@ -106,6 +106,8 @@ def run_statement(machine: Machine, s: ir.Statement) -> None:
         if not machine.empty:
             raise
         machine.arrays.put_off(s.outs, error)
+    if machine.watch is not None:
+        machine.watch(machine, s)
 
 
 def _run(machine: Machine, s: ir.Statement) -> None:

@@ -508,6 +508,37 @@ def print_statement(s: ir.Statement) -> str:
     return "\n".join(_Printer(Names(), brief=True).statement(s, ""))
 
 
+class Texts(_Printer):
+    """The text of every statement of a program, in the names that `print_program` gives.
+
+    Attributes:
+        statements: the text of each statement, nested ones included.
+    """
+
+    def __init__(self, p: ir.Program) -> None:
+        super().__init__(_prepared(p, False).names)
+        self.statements: dict[ir.Statement, str] = {}
+        self._counters: dict[Var, str] = {}
+        _header(self, p)
+        self.block(p.body, "")
+
+    def binder(self, variables: Sequence[Var]) -> str:
+        """Bring variables into scope, and keep their names."""
+        text = super().binder(variables)
+        self._counters.update((v, self.vars[v]) for v in variables)
+        return text
+
+    def counter(self, v: Var) -> str:
+        """The name of a loop's counter, also outside the loop."""
+        return self._counters[v]
+
+    def statement(self, s: ir.Statement, indent: str) -> list[str]:
+        """Return the lines of a statement, and keep them."""
+        lines = super().statement(s, indent)
+        self.statements[s] = "\n".join(line.removeprefix(indent) for line in lines)
+        return lines
+
+
 def print_scalar(e: ir.Scalar) -> str:
     """The text of a single scalar, with the original names of its arrays and variables."""
     return "; ".join(_Printer(Names()).body((e,)))

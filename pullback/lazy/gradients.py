@@ -115,6 +115,11 @@ def backward(loss: Array, gradient: Any = None, *, retain_graph: bool = False) -
     >>> w.grad.tolist()
     [2.0, 4.0]
     """
+    return backward_into(loss, gradient, retain_graph)[0]
+
+
+def backward_into(loss: Array, gradient: Any = None, retain_graph: bool = False) -> tuple[float, list[Weight]]:
+    """As `backward`; return the loss, and the weights below it."""
     loss = loss.leaf if gradient is not None else _scalar(loss, "backward: the loss")
     check_leaves(loss, "lazy.backward()")
     seed = None if gradient is None else as_operand(gradient)
@@ -132,7 +137,7 @@ def backward(loss: Array, gradient: Any = None, *, retain_graph: bool = False) -
             )
     for weight, own in weights.items():
         weight.grad = own if weight.grad is None else added(weight, weight.grad, own)
-    return float(value_of(loss)) if not loss.shape else float("nan")
+    return float(value_of(loss)) if not loss.shape else float("nan"), list(weights)
 
 
 def _leaves(x: Any) -> tuple[list[Array], tree.Structure]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.errors import DeviceError, TraceError
 from pullback.lazy.device_kernel import DeviceKernel, kernel_of
-from pullback.lazy.gradients import backward
+from pullback.lazy.gradients import backward_into
 from pullback.lazy.kernel import Kernel
 from pullback.lazy.node import Array
 from pullback.lazy.operation import traced_program
@@ -53,13 +53,15 @@ class Trainer:
     Only weights with a cotangent are updated, so a step does not train unused weights.
 
     Args:
-        weights: a tree of weights.
+        weights: a tree of weights. Without it, the trainer takes the weights of each loss that it trains. A weight that
+            it meets later begins with the optimizer's initial state.
         optimizer: one of `pullback.nn`, such as `nn.clip_by_global_norm(1.0) >> nn.adam(1e-3)`. Its state is on the
             weights' device.
     Attributes:
         steps: the number of updates.
     Raises:
-        TraceError: [E171] the optimizer does not turn gradients into updates. [E707] Two weights have the same name.
+        TraceError: [E171] there is no optimizer, or it does not turn gradients into updates. [E707] Two weights have
+            the same name.
         DeviceError: [E422] the weights are on two devices.
     Cost:
         A step: forward and backward, then one kernel that reads weights, cotangents and optimizer state, and writes
@@ -71,23 +73,39 @@ class Trainer:
     >>> trainer = lazy.Trainer([w], nn.sgd(0.25))
     >>> trainer.step(lazy.sum(w * w)), w.tolist()
     (25.0, [1.5, 2.0])
+    >>> trainer = lazy.Trainer(optimizer=nn.sgd(0.25))
+    >>> trainer.step(lazy.sum(w * w)), list(trainer.weights.values()) == [w]
+    (6.25, True)
     """
 
-    def __init__(self, weights: Any, optimizer: Optimizer) -> None:
+    def __init__(self, weights: Any = None, optimizer: Optimizer | None = None) -> None:
+        if optimizer is None:
+            raise TraceError("E171", "Trainer: there is no optimizer", position=user_position(),
+                             remedy="`lazy.Trainer(weights, nn.sgd(0.1))`, or `lazy.Trainer(optimizer=nn.sgd(0.1))` "
+                             "to find the weights")  # fmt: skip
         check_descends("Trainer", optimizer)
-        found = [x for x in tree.flatten(weights)[0] if isinstance(x, Weight)]
-        self.weights = {w.name: w for w in found}
-        if len(self.weights) < len({id(w) for w in found}):
-            raise TraceError("E707", "Trainer: two weights have one name", position=user_position(),
-                             facts=sorted(w.name for w in found), remedy="`lazy.Weight(x, name=...)`")  # fmt: skip
+        self.weights: dict[str, Weight] = {}
         self.optimizer = optimizer
         self.steps = 0
+        self._finds = weights is None
         self._named = _reads_names(optimizer)
-        self._place = _place_of(list(self.weights.values()))
-        state = dict(_leaves(optimizer.init({name: w.numpy() for name, w in self.weights.items()})))
-        self._kept = {path: put(x, self._place) for path, x in state.items()}
+        self._place = ""
+        self._kept: dict[Path, Any] = {}
         self._kernels: dict[Any, Kernel | DeviceKernel] = {}
         self._plans: dict[Any, tuple[list[Path], Kernel | DeviceKernel]] = {}
+        self._own([x for x in tree.flatten(weights)[0] if isinstance(x, Weight)])
+
+    def _own(self, found: Sequence[Weight]) -> None:
+        """Take further weights; each begins with the optimizer's initial state."""
+        everything = self.weights | {w.name: w for w in found}
+        if len(everything) < len({id(w) for w in (*self.weights.values(), *found)}):
+            raise TraceError("E707", "Trainer: two weights have one name", position=user_position(),
+                             facts=sorted(w.name for w in found), remedy="`lazy.Weight(x, name=...)`")  # fmt: skip
+        self._place = _place_of(list(everything.values()))
+        state = dict(_leaves(self.optimizer.init({name: w.numpy() for name, w in everything.items()})))
+        self._kept = {path: put(x, self._place) for path, x in state.items()} | self._kept
+        self.weights = everything
+        self._plans.clear()
 
     @property
     def state(self) -> dict[str, Any]:
@@ -96,7 +114,9 @@ class Trainer:
 
     def step(self, loss: Array) -> float:
         """Make one training step: backward from the loss, and an update; return the loss."""
-        found = backward(loss)
+        found, below = backward_into(loss)
+        if self._finds and any(self.weights.get(w.name) is not w for w in below):
+            self._own(below)
         self.update()
         return found
 

@@ -18,14 +18,14 @@ from pullback.arrays.composed import diagonal, inf, trace
 from pullback.arrays.creation import arange, eye, full, ones, zeros
 from pullback.arrays.elementwise import abs as magnitude
 from pullback.arrays.elementwise import add, elementwise, multiply, where
-from pullback.arrays.manipulation import broadcast_to, expand_dims, matrix_transpose, roll
+from pullback.arrays.manipulation import broadcast_to, expand_dims, matrix_transpose, roll, take
 from pullback.arrays.products import matmul, outer, shared_axis, tensordot, vecdot
 from pullback.arrays.reduction import max as largest
 from pullback.arrays.reduction import min as smallest
 from pullback.arrays.reduction import root, sum
 from pullback.errors import ShapeError, counted
 from pullback.ir import expr
-from pullback.ir.index import as_index, cond
+from pullback.ir.index import as_index, cond, prove
 from pullback.linalg.lu import inv
 from pullback.linalg.singular import svdvals
 from pullback.source import user_position
@@ -291,15 +291,28 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 def slice(v: Any, start: Any, end: Any) -> Array:
     """Return the elements of a vector, or rows of a matrix, from `start` to `end` inclusive, as in M̃.
 
+    Ends that are sizes, arguments of type `pb.Size`, are checked at run time.
+
     Raises:
-        ShapeError: [E103] a bound is not known to be in range.
+        ShapeError: [E103] a bound is not known to be in range. [E114] the end lies before the start.
+        IndexRangeError: [E401] a size is not in range.
 
     >>> pb.function(lambda x: pb.linalg.slice(x, 1, 3))(np.arange(5)).tolist()
     [1, 2, 3]
+    >>> @pb.function
+    ... def part(x, start: pb.Size["S"], end: pb.Size["E"]):
+    ...     return pb.linalg.slice(x, start, end)
+    >>> part(np.arange(5), 2, 4).tolist()
+    [2, 3, 4]
     """
     h: Array = as_array(v, "slice")
     first, last = extent_of(start, "slice"), extent_of(end, "slice")
-    extent = current().extent(last - first + 1, "slice")
+    tracer = current()
+    extent = tracer.extent(last - first + 1, "slice")
+    sizes = {s.name for s in (*first.symbols, *last.symbols)} & tracer.sizes.keys()
+    if sizes and not prove(cond(">=", h.extents[0] - 1 - last), tracer.known):
+        positions = build(extent, lambda i: i + as_array(first))
+        return take(h, positions, axis=0)
     made: Array = build(extent, lambda i: h[i + as_array(first)])
     return made
 

@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
 import numpy as np
@@ -46,6 +47,12 @@ __all__ = ["Layer", "as_layer", "branches", "heads", "layer", "parallel", "resid
 Settings = ParamSpec("Settings")
 Parameters = dict[str, Any]
 LONGEST: Final = 72  # letters of a layer in an error
+IMAGE_AXES: Final = 4  # N C H W; with fewer, `dense` works on the steps of a sequence
+IMAGE_LAYERS: Final = frozenset({"conv", "conv_transpose", "max_pool", "avg_pool"})
+KEEPING_LAYERS: Final = frozenset({  # shapes of results are those of inputs
+    "batch_norm", "dropout", "group_norm", "instance_norm", "local_response_norm", "clipped_relu", "elu", "gelu",
+    "gelu_tanh", "hard_sigmoid", "hard_silu", "leaky_relu", "relu", "sigmoid", "silu", "softplus", "tanh",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -478,6 +485,10 @@ Scope.part_of = as_layer
 def sequential(*layers: Any) -> Layer:
     """Chain layers: each takes the result of the one before it.
 
+    Images N C H W, from convolutions and pools, are flattened where a `dense` follows. Elementwise layers and
+    normalizations may stand between. Types and descriptions list the inserted `flatten()`. Sequences N C L and images
+    N H W C are not flattened: `dense` works on their last axis.
+
     Args:
         layers: layers and functions of arrays. A `sequential` without a name among them becomes part of this one.
 
@@ -485,6 +496,11 @@ def sequential(*layers: Any) -> Layer:
     >>> net = nn.sequential(nn.dense(3), nn.relu) >> nn.dense(2)
     >>> net
     sequential(dense(3), relu, dense(2))
+    >>> nn.sequential(nn.max_pool(2), nn.dense(2)).on("N 1 4 4").type
+    (x: f32[N, 1, 4, 4]) -> f32[N, 2]
+      max_pool1  max_pool(2)           f32[N, 1, 2, 2]
+      flatten1   flatten() (inserted)  f32[N, 4]
+      dense1     dense(2)              f32[N, 2]        w f32[2, 4], b f32[2]
     """
     if not layers:
         remedy = "`nn.sequential(nn.dense(10))`"
@@ -493,8 +509,12 @@ def sequential(*layers: Any) -> Layer:
     for given in map(as_layer, layers):
         parts += given.parts if given.kind == "sequential" and given.name is None else [given]
 
+    images = list(accumulate(parts, _gives_images, initial=False))
+
     def forward(scope: Scope, x: Any) -> Any:
-        for part in parts:
+        for part, is_image in zip(parts, images, strict=False):
+            if is_image and _is_dense(part) and x.ndim >= IMAGE_AXES:
+                x = scope.call(_INSERTED, x)
             x = scope.call(part, x)
         return x
 
@@ -507,6 +527,29 @@ def sequential(*layers: Any) -> Layer:
         text=f"sequential({', '.join(p.name or repr(p) for p in parts)})",
         parts=tuple(parts),
     )
+
+
+def _flat(scope: Scope, x: Any) -> Any:
+    return pb.reshape(x, (x.shape[0], -1))
+
+
+_INSERTED: Final = Layer("flatten", _flat, text="flatten() (inserted)")
+
+
+def _is_dense(part: Layer) -> bool:
+    """Whether a layer is `nn.dense`, and not one of the user's of this name."""
+    return part.kind == "dense" and "units" in part.settings and part.accepts == "... M"
+
+
+def _gives_images(before: bool, part: Layer) -> bool:
+    """Whether the result of a layer is an image with its channels first, if its input is one or not."""
+    if part.kind in IMAGE_LAYERS:
+        return part.settings.get("layout") == "NCHW"
+    if part.kind in KEEPING_LAYERS:
+        return before
+    if part.kind == "sequential":
+        return functools.reduce(_gives_images, part.parts, before)
+    return part.kind == "residual" and _gives_images(before, part.parts[0])
 
 
 def residual(*layers: Any, shortcut: Any = None) -> Layer:

@@ -279,3 +279,54 @@ def test_a34_shapes_are_checked_before_anything_runs() -> None:
     ) as caught:
         f.program(np.zeros((2, 3)), np.zeros((4, 2)))
     assert caught.value.message.splitlines()[3].endswith("^")
+
+
+# Omissions -----------------------------------------------------------------------------------------------------------
+
+POOLS = {
+    "four elements": "{c←⍵ ⋄ avg←(+/÷≢), ⋄ {avg c[(2×⍵)(0 1+2×⍵)(1 0+2×⍵)(1 1+2×⍵)]}¨⍳÷∘2⊢⍴c}",
+    "a square of indices": "{c←⍵ ⋄ avg←(+/÷≢), ⋄ {avg c[(⊂2×⍵)+⍳2 2]}¨⍳÷∘2⊢⍴c}",
+    "all at once": "{i←2×⍳÷∘2⊢⍴⍵ ⋄ (⍵[i]+⍵[(⊂0 1)+i]+⍵[(⊂1 0)+i]+⍵[(⊂1 1)+i])÷4}",
+}
+
+
+@pytest.mark.parametrize("text", POOLS.values(), ids=POOLS)
+def test_f03_pooling_by_indexing_is_compiled(text: str) -> None:
+    """Section 3 rejects these as slow in an interpreter; compiled they are loops without index vectors."""
+    c = RANDOM.normal(size=(6, 4))
+    expected = c.reshape(3, 2, 2, 2).mean((1, 3))
+    session = Workspace(Settings(io=0))
+    session["c"] = c
+    np.testing.assert_allclose(session.evaluate(f"({text})c"), expected, rtol=1e-12)
+    f = pb.apl(text, io=0)
+    np.testing.assert_allclose(f(c), expected, rtol=1e-12)
+    gradient = pb.grad(pb.function(lambda c: pb.sum(f(c) ** 2)))(c)
+    np.testing.assert_allclose(gradient, np.repeat(np.repeat(expected / 2, 2, 0), 2, 1), rtol=1e-12)
+
+
+def test_f03_points_out_of_range_are_refused() -> None:
+    square = RANDOM.normal(size=(4, 4))
+    np.testing.assert_array_equal(pb.apl("{⎕IO←0 ⋄ ⍵[(⊂1 1)+⍳2 2]}")(square), square[1:3, 1:3])
+    with pytest.raises(pb.ShapeError, match="E103"):
+        pb.apl("{⍵[(⊂3 3)+⍳2 2]}", io=0)(square)
+    with pytest.raises(AplError, match="RANK ERROR"):
+        pb.apl("{⍵[(⊂1 1 1)+⍳2 2 2]}", io=0)(square)
+
+
+CHARACTERS = {
+    "{⍵×'abc'⍳'b'}": lambda x: x, "{⍵×'a'='abca'}": lambda x: x * [1, 0, 0, 1], "{⍵+≢'hello'}": lambda x: x + 5,
+    "{k←'tanh' ⋄ k≡'tanh': ⍵÷1+⍵ ⋄ ⍵}": lambda x: x / (1 + x), "{⍵+⍴⍴'a'}": lambda x: x,
+    "{⍵×⎕UCS'a'}": lambda x: 97 * x,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CHARACTERS)
+def test_f04_constant_characters_are_compiled(text: str) -> None:
+    x = RANDOM.random(4)
+    np.testing.assert_allclose(pb.apl(text, io=0)(x), CHARACTERS[text](x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("text", ["{⍵+'a'}", "{'a'}", "{⍵ 'a'}"])
+def test_f04_other_characters_are_refused(text: str) -> None:
+    with pytest.raises(AplError, match=r"E804.*characters"):
+        pb.apl(text)(RANDOM.random(4))

@@ -10,12 +10,13 @@ import threading
 from dataclasses import dataclass
 from functools import reduce
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pullback import DerivativeError, lazy, nn
+from pullback import DerivativeError, TraceError, data, lazy, nn
 from tests.docs.test_documents import WITH_PYTHON
 
 KINDS = {
@@ -591,3 +592,78 @@ def test_b31_derivatives_of_higher_order() -> None:
     assert [float(first(2.0)), float(lazy.grad(first)(2.0)), float(lazy.grad(lazy.grad(first))(2.0))] == [
         9 * 2.0**8, 72 * 2.0**7, 504 * 2.0**6,
     ]  # fmt: skip
+
+
+# Omissions -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("optimizer", [nn.sgd(0.1), nn.adam(0.1), nn.clip_by_global_norm(1.0) >> nn.sgd(0.1)])
+def test_f06_training_finds_the_weights_of_an_expression(optimizer: Any) -> None:
+    def trained(**given: Any) -> tuple[list[float], list[float], int]:
+        a, b = lazy.Weight(np.array([3.0, 4.0]), "a"), lazy.Weight(np.array(2.0), "b")
+        lazy.Weight(np.array(1.0), "c")  # in no loss
+        trainer = lazy.Trainer([a, b] if given.get("named") else None, optimizer)
+        for k in range(6):
+            trainer.step(lazy.sum(a * a * b) if k % 2 else lazy.sum(a * b))
+        assert list(trainer.weights) == ["a", "b"]
+        return a.tolist(), b.tolist(), trainer.steps
+
+    assert trained() == trained(named=True)
+    with pytest.raises(TraceError, match=r"E171.*there is no optimizer"):
+        lazy.Trainer()
+
+
+def test_f06_a_weight_that_is_met_later_begins_anew() -> None:
+    a, b = lazy.Weight(np.array(1.0), "a"), lazy.Weight(np.array(1.0), "b")
+    trainer = lazy.Trainer(optimizer=nn.sgd(0.5, momentum=0.5))
+    trainer.step(a * 1.0)
+    trainer.step(a + b)
+    assert (float(a), float(b)) == (1 - 0.5 - 0.75, 1 - 0.5)
+    assert list(trainer.weights.values()) == [a, b]
+    with pytest.raises(TraceError, match=r"E707"):
+        trainer.step(lazy.Weight(np.array(1.0), "a") * b)
+
+
+def test_f07_cifar_100_is_trained_with_both_labels(tmp_path: Path) -> None:
+    """Section 6: each batch is of one coarse class, and only its fine classifier is computed and trained."""
+    random = np.random.default_rng(0)
+    coarse, fine, side = 3, 5, 3 * 32 * 32
+    bases = random.integers(40, 216, (coarse * fine, side))
+    labels = np.repeat(np.arange(coarse * fine), 16)
+    images = np.clip(bases[labels] + random.integers(-30, 31, (len(labels), side)), 0, 255)
+    records = np.column_stack([labels // fine, labels, images]).astype(np.uint8)
+    for name in ("train.bin", "test.bin"):
+        (tmp_path / name).write_bytes(records.tobytes())
+    x, both = data.load_cifar(tmp_path, labels="both").train.batch(slice(None))
+    np.testing.assert_array_equal(both, records[:, :2])
+
+    def dense(name: str, n: int, m: int) -> Any:
+        w = lazy.Weight((random.normal(size=(n, m)) / np.sqrt(n)).astype(np.float32), name)
+        return lambda h: h @ w
+
+    column, to_coarse = dense("column", side, 16), dense("coarse", 16, coarse)
+    to_fine = [dense(f"fine{c}", 16, fine) for c in range(coarse)]
+
+    def one_hot(classes: int, labels: Any) -> Any:
+        return np.eye(classes, dtype=np.float32)[labels]
+
+    def cost(scores: Any, classes: Any) -> Any:
+        return -lazy.mean(lazy.sum(lazy.log(lazy.softmax(scores)) * classes, axis=1))
+
+    trainer = lazy.Trainer(optimizer=nn.adam(0.01))
+    own = x.reshape(len(x), -1) - 0.5
+    for step in range(45):
+        c = step % coarse
+        rows = both[:, 0] == c
+        h = lazy.relu(column(own[rows]))
+        coarse_hot, fine_hot = one_hot(coarse, both[rows, 0]), one_hot(fine, both[rows, 1] - fine * c)
+        trainer.step(cost(to_coarse(h), coarse_hot) + cost(to_fine[c](h), fine_hot))
+        assert set(trainer.weights) == {"coarse", "column", *(f"fine{k}" for k in range(min(step + 1, coarse)))}
+
+    def classified(image: Any) -> tuple[int, int]:
+        h = lazy.relu(column(image[None]))
+        chosen = int(lazy.argmax(to_coarse(h)))
+        return chosen, fine * chosen + int(lazy.argmax(to_fine[chosen](h)))
+
+    found = np.array([classified(image) for image in own[::4]])
+    assert np.mean(found == both[::4], axis=0).min() > 0.9

@@ -212,3 +212,65 @@ def test_d05_value_and_derivative_of_deriv() -> None:
     value, derivative = pb.value_and_grad(f)(0.7)
     assert float(value) == pytest.approx(math.cos(0.7), rel=1e-15)
     assert float(derivative) == pytest.approx(-math.sin(0.7), rel=1e-15)
+
+
+# Omissions -----------------------------------------------------------------------------------------------------------
+
+
+def test_f15_rows_may_differ_in_length() -> None:
+    """Array<Array<Double>> of Fig. 3 says nothing about the lengths of rows: here they are values and offsets."""
+
+    @pb.function
+    def squares(x: Any) -> Any:
+        return (x * x).sum()
+
+    rows = [[1.0, 3.0], [], [5.0, 2.0, 4.0]]
+    x = pb.jagged(rows)
+    np.testing.assert_array_equal(squares(x), [sum(a * a for a in row) for row in rows])
+    gradient = pb.grad(pb.function(lambda v, x: pb.sum(squares(x.with_values(v)) * np.array([1.0, 2.0, 3.0]))))
+    np.testing.assert_array_equal(gradient(x.values, x), [2.0, 6.0, 30.0, 12.0, 24.0])
+    with pytest.raises(PullbackError, match="E153"):
+        pb.Jagged(x.values, np.array([0, 4, 2, 5]))
+
+
+def test_f16_trip_counts_are_data() -> None:
+    @pb.function
+    def by_size(x: Number, n: pb.Size["S"]) -> Any:
+        return pb.fold(n, pb.ones(()), lambda s, i: s * x)
+
+    @pb.function
+    def by_data(x: Number, n: Int64[Array, "N"]) -> Any:
+        """A count for each element, that an array holds."""
+        going, body = lambda s: s[1] < pb.max(n), lambda s: (pb.where(s[1] < n, s[0] * x, s[0]), s[1] + 1)
+        return pb.sum(pb.while_loop(going, body, (pb.ones(n.shape), pb.asarray(0)), max_trips=10)[0])
+
+    for n in (1, 2, 5):
+        assert by_size(2.0, n) == 2.0**n
+        assert pb.grad(by_size)(2.0, n) == n * 2.0 ** (n - 1)
+    counts = np.array([0, 3, 1, 5])
+    assert by_data(2.0, counts) == (2.0**counts).sum()
+    assert pb.grad(by_data)(2.0, counts) == (counts * 2.0 ** (counts - 1)).sum()
+    with pytest.raises(PullbackError, match="E404"):
+        by_data(2.0, np.array([11]))
+
+
+def test_f17_slices_have_ends_that_are_known_at_run_time() -> None:
+    @pb.function
+    def part(v: Vector, start: pb.Size["S"], end: pb.Size["E"]) -> Any:
+        return pb.linalg.slice(v, start, end)
+
+    @pb.function
+    def energy(v: Vector, start: pb.Size["S"], end: pb.Size["E"]) -> Any:
+        return pb.sum(part(v, start, end) ** 2)
+
+    v = np.arange(6.0)
+    for start, end in [(0, 0), (1, 3), (2, 5), (0, 5)]:
+        np.testing.assert_array_equal(part(v, start, end), v[start : end + 1])
+        np.testing.assert_array_equal(part.interpret(v, start, end), v[start : end + 1])
+        gradient = pb.grad(energy)(v, start, end)
+        np.testing.assert_array_equal(gradient, np.where((np.arange(6) >= start) & (np.arange(6) <= end), 2 * v, 0))
+    assert part.type == "(v: f64[N], start: S, end: E) -> f64[E - S + 1] where E >= S"
+    for start, end, code in [(2, 6, "E401"), (4, 2, "E114"), (-1, 2, "E113")]:
+        with pytest.raises(PullbackError, match=code):
+            part(v, start, end)
+    assert "return 1" in part.c_source()  # the bounds check

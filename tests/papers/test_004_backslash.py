@@ -555,7 +555,7 @@ def test_e09_the_challenge() -> None:
     assert distance(gradient, reverse) <= 1e-14 * max(1.0, float(np.sqrt(sum(np.sum(g**2) for g in gradient))))
 
 
-def test_e11_operators_and_reverse_mode_give_the_same_c() -> None:
+def test_e11_f22_operators_and_reverse_mode_give_the_same_c() -> None:
     """The paper leaves open what operators cost; here both routes are compiled to the same text."""
     parameters = ("w1", "b1", "w2", "b2", "w3", "b3")
     sizes = {"B": 5, "A": 4, "C": 3, "D": 1, "N": 10}
@@ -567,7 +567,7 @@ def test_e11_operators_and_reverse_mode_give_the_same_c() -> None:
         np.testing.assert_allclose(f, g, rtol=1e-12, atol=1e-15)
 
 
-def test_e09_the_challenge_has_as_many_lines_as_the_page_says() -> None:
+def test_e09_f23_the_challenge_has_as_many_lines_as_the_page_says() -> None:
     page = (Path(__file__).parents[2] / "docs" / "explanation" / "back_substitution.md").read_text(encoding="utf-8")
     told = re.search(r"The network and its data take (\d+) lines, its gradient by back substitution (\d+)", page)
     block = page.split("from pullback.operators import Hadamard, InnerProduct")[1].split("```\n\nThe loss")[0]
@@ -666,3 +666,36 @@ def test_e12_both_sides_of_the_adjoint_test_are_522() -> None:
     op = LeftMultiply(a)
     assert inner(y, op(x)) == inner(op.T(y), x) == 522
     assert inner(op(y), x) == 529  # without the transpose
+
+
+# Omissions -----------------------------------------------------------------------------------------------------------
+
+
+def test_f21_the_computation_its_edge_weights_and_its_path_weights() -> None:
+    """Fig. 6 and algorithms 1 to 3: each line, its derivatives, and the overall derivatives, all by name."""
+
+    def computed(x: Any, y: Any) -> Any:
+        z = pb.sin(x)
+        a = y * z
+        return pb.sum(a * x)
+
+    x, y = np.array([0.5, 1.5]), np.array([2.0, -1.0])
+    found = pb.graph(computed, x, y)
+    assert found.computation[:2] == ("z = build i < 2 { sin(x[i]) }", "a = build i < 2 { y[i] * z[i] }")  # algorithm 1
+    assert len(found.computation) == len(found.nodes) - found.sources
+
+    edges, ones = found.edge_weights, np.ones(2)  # algorithm 2
+    np.testing.assert_allclose(edges["z", "x"](ones), np.cos(x))
+    np.testing.assert_allclose(edges["a", "y"](ones), np.sin(x))
+    np.testing.assert_allclose(edges["a", "z"](ones), y)
+    assert ("a", "x") not in edges  # x reaches a by z alone
+    assert len(edges) == len(found.L.entries)
+    assert str(edges).splitlines()[0].startswith("∂z/∂x = H[")
+
+    paths = found.path_weights  # algorithm 3
+    np.testing.assert_allclose(paths["a", "x"](ones), y * np.cos(x))
+    np.testing.assert_allclose(paths["sum", "x"].T(1.0), y * (np.sin(x) + x * np.cos(x)))
+    np.testing.assert_allclose(paths["sum", "y"].T(1.0), x * np.sin(x))
+    for name, gradient in zip(("x", "y"), found.gradient(), strict=True):
+        np.testing.assert_allclose(paths["sum", name].T(1.0), gradient)
+    assert "∇a/∇x = " in str(paths)

@@ -12,7 +12,8 @@ import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
 CLAIMS = tomllib.loads((Path(__file__).parent / "claims.toml").read_text(encoding="utf-8"))
-NAMED = re.compile(r"test((?:_[a-ex]\d\d)+)(?:_|$)")
+# The ids of claims; f32 and f64 are types.
+NAMED = re.compile(r"test((?:_(?:[a-ex]|f(?=[012]))\d\d)+)(?:_|$)")
 # Functions of libraries that raise where something is not as it should be.
 CHECKS = re.compile(r"(np\.testing\.assert_\w+|pytest\.(raises|warns|fail)|check_grads|verify|verify_function)$")
 

@@ -88,7 +88,7 @@ CAMERAS, POINTS = 3, 9
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
-def test_bundle_adjustment(solver: str) -> None:
+def test_f18_bundle_adjustment(solver: str) -> None:
     """Cameras and points are found again from images, from a start near them; some images are not seen."""
     r = np.random.default_rng(4)
     cameras = np.concatenate([r.normal(size=(CAMERAS, 3)) * 0.2 + 0.1, r.normal(size=(CAMERAS, 2)) * 0.3,

@@ -26,6 +26,7 @@ from pullback.apl.values import (
 from pullback.apl.verbs.nesting import pick, places
 from pullback.arrays.subscript import subscript
 from pullback.tracing.array import Array
+from pullback.verbs.nested import Nested
 
 
 def chosen(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
@@ -33,6 +34,8 @@ def chosen(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
     y = settled(y)
     if len(indices) == 1 and isinstance(indices[0], np.ndarray) and is_nested(indices[0]):
         return chosen_points(y, indices[0], s)
+    if len(indices) == 1 and isinstance(indices[0], Nested):
+        return _computed_points(y, indices[0], s)
     if len(indices) != rank_of(y):
         raise errors.rank(f"[ ] takes one index for each axis: {rank_of(y)} of them, not {len(indices)}")
     traced = [i for i in indices if isinstance(i, Array) and not _is_known(i)]
@@ -85,16 +88,23 @@ def _gathered(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
 
 def chosen_points(y: Value, points: Value, s: Settings, glyph: str = "[ ]") -> Value:
     """Index `y[points]`: return an element for each index vector."""
-    made = []
-    for p in elements(points):
-        if is_nested(p):
-            made.append(pick(s, p, y))
-            continue
-        at = whole_list(p, glyph)
-        if len(at) != rank_of(y):
-            raise errors.rank(f"{glyph} takes as many numbers as axes, {rank_of(y)}, not {len(at)}")
-        made.append(element(y, places(at, shape_of(y), s)))
+    made = [pick(s, p, y) if is_nested(p) else _at(y, p, s, glyph) for p in elements(points)]
     return simplified(objects(made, points.shape))
+
+
+def _computed_points(y: Value, points: Nested, s: Settings) -> Value:
+    """Index `y[points]` in a compiled function, at index vectors computed from those of ⍳."""
+    frame = tuple(points.shape)
+    h = lifted(y)
+    return pb.build(frame, lambda *i: _at(h, points.element(*i), s)) if frame else _at(h, points.element(), s)
+
+
+def _at(y: Value, point: Value, s: Settings, glyph: str = "[ ]") -> Value:
+    """The element at an index vector."""
+    at = whole_list(point, glyph)
+    if len(at) != rank_of(y):
+        raise errors.rank(f"{glyph} takes as many numbers as axes, {rank_of(y)}, not {len(at)}")
+    return element(y, places(at, shape_of(y), s))
 
 
 @dyadic("⌷", axis=True)

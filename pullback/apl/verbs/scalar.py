@@ -156,8 +156,8 @@ def _plain(x: Value) -> Value:
 
 def _on_nested(verb: Scalar, tolerance: float, arguments: tuple[Value, ...]) -> Value:
     """Apply the verb element by element, for every index of the frame."""
-    frames = [a for a in arguments if isinstance(a, Nested) or rank_of(a)]
-    lead = next(a for a in frames if isinstance(a, Nested))
+    frames = [a for a in arguments if rank_of(a)]
+    lead = next(a for a in (*frames, *arguments) if isinstance(a, Nested))
     for a in frames:
         if rank_of(a) != len(lead.shape):
             raise errors.rank(f"{verb.name} takes arrays of one rank, not of {len(lead.shape)} and {rank_of(a)}")
@@ -165,9 +165,8 @@ def _on_nested(verb: Scalar, tolerance: float, arguments: tuple[Value, ...]) -> 
             raise errors.length(f"{verb.name} takes arrays of one shape", _facts(lead, a))
 
     def at(*i: Any) -> Value:
-        return pervade(
-            verb, tolerance, *(element(a, i) if isinstance(a, Nested) or rank_of(a) else a for a in arguments)
-        )
+        own = (element(a, i if rank_of(a) else ()) if is_nested(a) or rank_of(a) else a for a in arguments)
+        return pervade(verb, tolerance, *own)
 
     return Nested(lead.shape, at, flat=lead.flat)
 

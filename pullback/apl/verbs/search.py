@@ -146,7 +146,7 @@ def index_of(s: Settings, x: Value, y: Value) -> Value:
         return np.full(y.shape[: y.ndim - cell], len(x) + s.io)
     frame = y.shape[: y.ndim - cell]
     own = elements(y) if not cell else [y[i] for i in np.ndindex(*frame)]
-    return found_in(cells_of(x), own, s.ct).reshape(frame) + s.io
+    return np.asarray(found_in(cells_of(x), own, s.ct).reshape(frame) + s.io)
 
 
 @dyadic("∊")

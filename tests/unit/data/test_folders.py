@@ -12,7 +12,7 @@ import pytest
 
 from pullback import data
 from pullback.data.folders import ImageFiles
-from pullback.errors import DataError
+from pullback.errors import DataError, UsageError
 
 RANDOM = np.random.default_rng(0)
 
@@ -93,6 +93,22 @@ def test_cifar(tmp_path: Path, hundred: bool) -> None:
         assert (x.shape, x.dtype) == ((len(whole), 3, 32, 32), np.float32)
         assert np.array_equal(x[-1, 2, 31], whole[-1, -32:].astype(np.float32) / np.float32(255))
         assert np.array_equal(y, whole[:, labels - 1])
+
+
+def test_labels_of_cifar(tmp_path: Path) -> None:
+    for name in ("train.bin", "test.bin"):
+        whole = records(tmp_path / name, 4, 2)
+    kinds: tuple[Any, ...] = ("fine", "coarse", "both")
+    fine, coarse, both = (data.load_cifar(tmp_path, labels=kind).test.batch(slice(None))[1] for kind in kinds)
+    assert np.array_equal(both, whole[:, :2])
+    assert np.array_equal(coarse, whole[:, 0]) and np.array_equal(fine, whole[:, 1])
+    with pytest.raises(UsageError, match=r"E602.*labels='all'"):
+        data.load_cifar(tmp_path, labels="all")  # type: ignore[arg-type]
+    (tmp_path / "train.bin").unlink(), (tmp_path / "test.bin").unlink()
+    for name in (*(f"data_batch_{k}.bin" for k in range(1, 6)), "test_batch.bin"):
+        records(tmp_path / name, 2, 1)
+    with pytest.raises(UsageError, match="E602"):
+        data.load_cifar(tmp_path, labels="coarse")
 
 
 def test_half_of_cifar(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def systems(draw: st.DrawFn) -> list[list[Fraction]]:
 
 @given(systems())
 @settings(max_examples=200, deadline=None)
-def test_fractions_are_solved_exactly_or_singular(rows: list[list[Fraction]]) -> None:
+def test_f20_fractions_are_solved_exactly_or_singular(rows: list[list[Fraction]]) -> None:
     matrix, right = [row[:-1] for row in rows], [row[-1] for row in rows]
     if determinant(matrix) == 0:
         with pytest.raises(DerivativeError, match="E213"):
@@ -65,7 +65,7 @@ def determinant(matrix: list[list[Fraction]]) -> Fraction:
 
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("dtype", [float, complex, int])
-def test_numbers_agree_with_numpy(seed: int, dtype: Any) -> None:
+def test_f20_numbers_agree_with_numpy(seed: int, dtype: Any) -> None:
     """Also of very different sizes, which need pivots, and with many zeros."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 9))
@@ -153,7 +153,7 @@ RINGS: dict[str, tuple[Callable[[int], Any], Callable[[Any], bool]]] = {
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("ring", RINGS)
-def test_elements_that_need_not_commute(ring: str, seed: int) -> None:
+def test_f20_elements_that_need_not_commute(ring: str, seed: int) -> None:
     make, vanishes = RINGS[ring]
     r = random.Random(seed)
     lower = blocks([[make(r.randint(0, 30)) if i > j else I if i == j else 0 for j in range(4)] for i in range(4)])
@@ -212,7 +212,7 @@ def test_traced_matrices_as_elements() -> None:
     assert inverse(pb.lazy.asarray(a)).shape == (4, 4)
 
 
-def test_traced_numbers_compile() -> None:
+def test_f20_traced_numbers_compile() -> None:
     """Elimination of traced numbers leaves a program without branches; its gradient is that of the solution."""
 
     def first(x: Any) -> Any:
