@@ -172,7 +172,7 @@ def _waits_for_code() -> bool:
 
 
 def _threaded(entry_of: Callable[[int], Callable[..., Any]]) -> Callable[..., Any]:
-    """The function that runs a kernel on the threads that its call may use, with the same bits."""
+    """The function that runs a kernel on the threads that its call may use."""
     entries: dict[int, Callable[..., Any]] = {}
 
     def call(*values: Any) -> Any:

@@ -108,7 +108,7 @@ class Straight:
         return kept
 
     def attach(self) -> None:
-        """Give outputs without a value their operands again, after an error; nodes that have ended are made again."""
+        """Give outputs without a value their operands again; nodes that have ended are made again."""
         nodes: list[Array] = []
         for k, (application, positions) in enumerate(steps_of(self._key, self._applications)):
             operands = tuple([nodes[p] if p >= 0 else self.leaves[-1 - p] for p in positions])
@@ -200,9 +200,10 @@ def job_of(chunk: Chunk) -> Straight | Call:
 
 
 def under_way() -> int:
-    """The number of jobs that this thread runs already; their nodes return to the graph, as they may be wanted.
+    """The number of jobs that this thread runs already; their nodes return to the graph.
 
-    There are some where a finalizer or a signal handler, which comes between two lines, asks for a value.
+    There are some where a finalizer or a signal handler, which comes between two lines, asks for a value. It may want
+    their nodes.
     """
     for job in UNSETTLED:
         job.attach()
@@ -299,7 +300,7 @@ def force(wanted: Sequence[Array]) -> None:
 
 
 def run_chunks(chunks: list[Chunk], threads: int) -> None:
-    """Run chunks, each after its inputs, and empty the list, also after an error, as its traceback holds the list."""
+    """Run chunks, each after its inputs, and empty the list, which the traceback of an error holds."""
     try:
         if len(chunks) < 2 or (threads == 1 and not any(c[0].application.foreign for c in chunks)):
             chunks.reverse()
@@ -341,7 +342,7 @@ def _waves(chunks: Sequence[Chunk]) -> list[list[int]]:
 
 
 def _forget() -> None:
-    """In a child process: end what another thread of the parent was computing at the fork."""
+    """End what another thread of the parent process was computing at the fork."""
     _pool.cache_clear()  # its threads are the parent's
     if not LOCK._is_owned():  # type: ignore[attr-defined]
         attach(0)
