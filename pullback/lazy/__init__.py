@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pullback.lazy.awaiting import gather, run
+from pullback.lazy.awaiting import gather, run, trampoline
 from pullback.lazy.counts import Stats, stats
 from pullback.lazy.foreign import Foreign
 from pullback.lazy.gradients import backward, grad, value_and_grad
@@ -64,6 +64,7 @@ __all__ = [
     "repeat",
     "run",
     "stats",
+    "trampoline",
     "unique_all",
     "unique_counts",
     "unique_inverse",

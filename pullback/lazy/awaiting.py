@@ -7,8 +7,9 @@ shared ones run once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Generator
-from typing import Any, Final, TypeVar
+import functools
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from pullback.errors import TraceError
@@ -17,9 +18,10 @@ from pullback.lazy.running import force
 from pullback.source import user_position
 from pullback.state import PerThread, registered
 
-__all__ = ["gather", "run"]
+__all__ = ["gather", "run", "trampoline"]
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class _Wanted:
@@ -29,6 +31,69 @@ class _Wanted:
 
     def __init__(self, arrays: list[Array]) -> None:
         self.arrays = arrays
+
+
+class _Called(Awaitable[T]):
+    """A call of a `trampoline` function: its driver runs the coroutine, and sends the result."""
+
+    __slots__ = ("coroutine",)
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self.coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        if not _THREAD.depth and _loop() is not None:
+            return (yield from asyncio.ensure_future(self.coroutine).__await__())
+        result: T = yield self
+        return result
+
+    def send(self, value: Any) -> Any:
+        """Begin or continue, for `lazy.run` of the call itself."""
+        return self.coroutine.send(value)
+
+    def throw(self, error: BaseException) -> Any:
+        """Continue with an error."""
+        return self.coroutine.throw(error)
+
+    def close(self) -> None:
+        """End the coroutine."""
+        self.coroutine.close()
+
+
+class _Stack:
+    """A coroutine and the calls of `trampoline` functions inside it, the latest last."""
+
+    __slots__ = ("calls",)
+
+    def __init__(self, first: Any) -> None:
+        self.calls = [first]
+
+    def advance(self, error: BaseException | None) -> Any:
+        """Continue to the next request that is not a call; raise StopIteration with the result at the end."""
+        value: Any = None
+        while True:
+            try:
+                wanted = self.calls[-1].send(value) if error is None else self.calls[-1].throw(error)
+            except StopIteration as end:
+                if len(self.calls) == 1:
+                    raise
+                value, error = end.value, None
+            except BaseException as raised:
+                if len(self.calls) == 1:
+                    raise
+                value, error = None, raised
+            else:
+                if not isinstance(wanted, _Called):
+                    return wanted
+                self.calls.append(wanted.coroutine)
+                value = error = None
+                continue
+            self.calls.pop()
+
+    def close(self) -> None:
+        """End all coroutines, the latest first."""
+        while self.calls:
+            self.calls.pop().close()
 
 
 class _Thread(PerThread):
@@ -130,7 +195,7 @@ def _batch_of(loop: asyncio.AbstractEventLoop) -> _Batch:
 # Plain scripts ------------------------------------------------------------------------------------------------------
 
 
-def run(coroutine: Coroutine[Any, Any, T]) -> T:
+def run(coroutine: Awaitable[T]) -> T:
     """Run a coroutine that awaits lazy arrays, in a plain script.
 
     Args:
@@ -151,20 +216,22 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     >>> lazy.run(chosen(lazy.asarray([0.0, 0.5]))).tolist()
     [0.0, 0.5]
     """
-    if not hasattr(coroutine, "send"):
+    first: Any = coroutine
+    if not hasattr(first, "send"):
         what = f"lazy.run: {type(coroutine).__name__} is no coroutine"
         remedy = "call the `async def`: `lazy.run(main())`; the value of an array is `x.numpy()`"
         raise TraceError("E706", what, position=user_position(), remedy=remedy)
     if _loop() is not None:
-        coroutine.close()
+        first.close()
         raise TraceError("E706", "lazy.run, where asyncio is running", position=user_position(),
                          remedy="`await` the coroutine")  # fmt: skip
     _THREAD.depth += 1
     error: BaseException | None = None
+    stack = _Stack(first)
     try:
         while True:
             try:
-                wanted = coroutine.send(None) if error is None else coroutine.throw(error)
+                wanted = stack.advance(error)
             except StopIteration as end:
                 found: T = end.value
                 return found
@@ -172,7 +239,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     finally:
         error = None  # its traceback holds this frame
         _THREAD.depth -= 1
-        coroutine.close()
+        stack.close()
 
 
 def _computed(wanted: Any) -> BaseException | None:
@@ -191,22 +258,48 @@ class _Together:
     """Concurrent coroutines of `lazy.run`."""
 
     def __init__(self, awaitables: tuple[Awaitable[Any], ...]) -> None:
-        self._running = [a.__await__() for a in awaitables]
+        self._running = [_Stack(a.__await__()) for a in awaitables]
 
     def __await__(self) -> Generator[Any, Any, list[Any]]:
         results: list[Any] = [None] * len(self._running)
         active = dict(enumerate(self._running))
         while active:
             wanted: list[Array] = []
-            for k, coroutine in list(active.items()):
+            for k, stack in list(active.items()):
                 try:
-                    wanted += next(coroutine).arrays
+                    wanted += stack.advance(None).arrays
                 except StopIteration as end:
                     results[k] = end.value
                     del active[k]
             if wanted:
                 yield _Wanted(wanted)
         return results
+
+
+def trampoline(f: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Awaitable[T]]:
+    """Let calls of an `async def` nest to any depth.
+
+    Python runs an `await` of a coroutine on its own stack, so some thousand nested calls end in RecursionError. Calls
+    of a decorated function lie in a list instead. `lazy.run`, `lazy.gather` and asyncio run them.
+
+    Args:
+        f: an `async def`.
+    Cost:
+        About a microsecond for each call; in asyncio a task for each call.
+
+    >>> from pullback import lazy
+    >>> @lazy.trampoline
+    ... async def count(n):
+    ...     return 0 if n == 0 else 1 + await count(n - 1)
+    >>> lazy.run(count(20_000))
+    20000
+    """
+
+    @functools.wraps(f)
+    def call(*args: P.args, **named: P.kwargs) -> Awaitable[T]:
+        return _Called(f(*args, **named))
+
+    return call
 
 
 async def gather(*awaitables: Awaitable[Any]) -> list[Any]:

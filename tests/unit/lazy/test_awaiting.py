@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pullback import lazy, nn
+from pullback import TraceError, lazy, nn
 
 
 class Held(lazy.Foreign):
@@ -90,3 +90,51 @@ def test_a_step_of_training_that_is_cancelled_is_whole() -> None:
 
     asyncio.run(main())  # ends when its threads have
     assert (w.tolist(), w.grad, trainer.steps) == ([0.5, 1.0], None, 1)
+
+
+@lazy.trampoline
+async def descend(n: int, last: Any) -> Any:
+    """The value of an array plus the depth of the call that reads it."""
+    return await last if n == 0 else 1 + await descend(n - 1, last)
+
+
+def test_f10_awaits_nest_to_any_depth() -> None:
+    """In `lazy.run`, beside each other, and in asyncio, where Python alone raises RecursionError."""
+    deep = 100_000
+    x = lazy.asarray(2.0)
+
+    async def plain(n: int) -> int:
+        return 0 if n == 0 else 1 + await plain(n - 1)
+
+    with pytest.raises(RecursionError):
+        lazy.run(plain(deep))
+    assert lazy.run(descend(deep, x * 3.0)) == deep + 6.0
+
+    async def together() -> Any:
+        return await lazy.gather(descend(20_000, x + 1.0), descend(3, x), x * 2.0)
+
+    for found in (lazy.run(together()), asyncio.run(together())):
+        assert [float(v) for v in found] == [20_003.0, 5.0, 4.0]
+
+
+def test_errors_pass_through_nested_awaits() -> None:
+    caught = list[int]()
+
+    @lazy.trampoline
+    async def failing(n: int) -> str:
+        if n == 0:
+            raise ValueError("at the bottom")
+        try:
+            return await failing(n - 1)
+        except ValueError:
+            caught.append(n)
+            if n < 3:
+                raise
+            return f"caught at {n}"
+
+    assert lazy.run(failing(5_000)) == "caught at 3"
+    assert caught == [1, 2, 3]
+    with pytest.raises(ValueError, match="at the bottom"):
+        lazy.run(failing(2))
+    with pytest.raises(TraceError, match="E705"):
+        descend(1, lazy.asarray(1.0) * 2.0).__await__().send(None).coroutine.send(None).coroutine.send(None)
