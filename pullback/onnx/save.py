@@ -42,7 +42,7 @@ def save(f: Any, file: str | os.PathLike[str], parameters: Any = None, state: An
         dims: sizes for dims that are not to stay open.
     Raises:
         DataError: [E506] the package onnx is not installed. [E524] the function uses features without an ONNX
-            counterpart, such as writes at data. All are listed.
+            counterpart, such as random numbers. All are listed.
         ShapeError: [E161] the parameters are not those of f.
         UsageError: [E607] the file cannot be written.
 

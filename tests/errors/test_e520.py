@@ -72,12 +72,12 @@ def test_what_onnx_has_not(message: Callable[[str], str]) -> None:
         message("""
 from pullback import onnx
 @pb.function
-def steps(x: Float64[Array, "N"]):
-    return pb.fold(3, x, lambda a, k: a * a)
-onnx.save(steps, "steps.onnx", N=2)
+def drawn(x: Float32[Array, "N"]):
+    return x + pb.random.normal(pb.random.key(1), x.shape)
+onnx.save(drawn, "drawn.onnx", N=2)
 """)
         == """\
-DataError [E524] steps has what ONNX files here have not: a fold that gives state
+DataError [E524] drawn has what ONNX files here have not: bitwise_right_shift, bitwise_left_shift
   try: `export` writes C of everything      See `pullback explain-error E524`
 """
     )

@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 
 pytest.importorskip("hatchling", reason="hatchling, which builds wheels, is not installed")
-WHEEL_LINES = 124_120
+WHEEL_LINES = 124_200
 """Lines of Python in the wheel: a bound that only a feature raises, by what it needs (kernels for devices: 7,900, calls
 on devices: 1,900, writes in place: 1,450, several inputs of networks and averages: 1,300, tables: 350, NumPy's rules on
 lazy arrays: 650, elimination of any elements: 170, files and adapters for fine-tuning, and models: 1,220, operators of
-ONNX: 1,370, jagged arrays, least squares: 440, steps of calls: 340, ownership and first runs of lazy arrays: 340)."""
+ONNX: 1,370, jagged arrays and least squares: 440, steps of calls: 340, ownership, first runs and nested awaits of lazy
+arrays: 430)."""
 WHEEL_BYTES = 2_000_000
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("pullback", "docs/reference/errors.md", "pyproject.toml", "README.md", "LICENSE", "build_shim.py")

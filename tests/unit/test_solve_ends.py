@@ -67,6 +67,13 @@ CASES: dict[str, tuple[Solver, tuple[float, float, float] | None, float]] = {
         lambda a, at: pb.minimize(lambda x, a: (x - a) ** 2, 0.0, a, at_limit=at), (2.0, 2.0, 1.0), NAN),
     "minimize, infinity given": (
         lambda a, at: pb.minimize(lambda x, a: (x - a) ** 2, 0.0, a, at_limit=at), (2.0, 2.0, 1.0), INF),
+    "least_squares, too few steps": (
+        lambda a, at: pb.least_squares(lambda x, a: (x - a) ** 3 + x - a, a * 0, a, max_steps=6, at_limit=at),
+        (0.0, 0.0, 1.0), 30.0),
+    "least_squares, NaN given": (
+        lambda a, at: pb.least_squares(lambda x, a: x - a, 0.0, a, at_limit=at), (2.0, 2.0, 1.0), NAN),
+    "least_squares, infinity given": (
+        lambda a, at: pb.least_squares(lambda x, a: x - a, 0.0, a, at_limit=at), (2.0, 2.0, 1.0), INF),
     "odeint, too few steps": (ode(lambda y, t, a: -a * y, max_steps=12), (1.0, np.exp(-1), -np.exp(-1)), 400.0),
     "odeint, without end": (ode(lambda y, t, a: a * y * y), (0.5, 2.0, 4.0), 1.5),
     "odeint, NaN in the slope": (ode(lambda y, t, a: pb.log(a - t)), (2.0, 2 * np.log(2), np.log(2)), 0.5),
@@ -107,7 +114,7 @@ def test_ends(name: str) -> None:
             assert raised.value.what.startswith(name.partition(",")[0] + ":")
         x, failed = reports.interpret(bad)
         assert failed
-        assert np.isnan(x) or name.startswith("minimize")
+        assert np.isnan(x) or name.startswith(("minimize", "least_squares"))
         assert np.isnan(pb.grad(alone).interpret(bad))
         if good is not None:
             a, wanted, slope = good

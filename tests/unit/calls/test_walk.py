@@ -108,7 +108,9 @@ def test_a_cold_gradient_is_traced_derived_and_compiled_once() -> None:
     assert {name: found[name] for name in once} == dict.fromkeys(once, 1)
 
 
-def test_a_lazy_piece_has_one_key() -> None:
+def test_a_lazy_piece_has_one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULLBACK_LAZY", "wait")  # else another thread finds it
+
     def piece() -> Any:
         x = lazy.asarray(X)
         return np.asarray(lazy.sum(lazy.tanh(x) * x))

@@ -91,9 +91,9 @@ def test_pieces_of_lazy_networks(case: str, cuda: fake.Driver, monkeypatch: pyte
 
     def on_device(piece: Kernel, values: Sequence[Any]) -> tuple[Any, ...]:
         given = [part for v, t in zip(values, piece._inputs) for part in parts(v, t)]
-        lowered = lowered_for(piece._program, {})
+        lowered = lowered_for(piece.program, {})
         with hosted(device_program(lowered.function, lowered.memory, CUDA, H100), lowered.function) as call:
-            found = call([*given, *piece._captured])
+            found = call([*given, *piece.program.settings.captured])
         assert found.status == 0, cuda.message
         return tuple(joined(found.arrays, piece._outputs))
 
