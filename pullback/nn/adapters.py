@@ -130,6 +130,8 @@ class Adapted(Layer):
         Args:
             parameters: the parameters, after training.
             state: the state, after training.
+        Raises:
+            TraceError: [E160] an array is missing.
 
         >>> from pullback import nn
         >>> net = nn.lora(nn.dense(1, bias=False).on("N 2"), rank=1)
@@ -138,13 +140,14 @@ class Adapted(Layer):
         ({'w': array([[10.5, 20.5]])}, {})
         """
         known = self.base.on(self.takes).type if self.takes is not None else self.base.type
+        own = {path for path, _ in self.type.wanted("parameters")}
         trees: tuple[Parameters, Parameters] = {}, {}
         for path, _ in known.wanted("parameters"):
             trained = self.adapters.trains("/".join(path))
             w = np.asarray(_at(parameters if trained else state, path))
-            adapter = _at(parameters, path[:-1], missing={})
-            if path[-1] == WEIGHTS and DOWN in adapter:
-                w = self._added(w, np.asarray(adapter[DOWN][WEIGHTS]), np.asarray(adapter[UP][WEIGHTS]))
+            down, up = ((*path[:-1], layer, WEIGHTS) for layer in (DOWN, UP))
+            if path[-1] == WEIGHTS and down in own:
+                w = self._added(w, np.asarray(_at(parameters, down)), np.asarray(_at(parameters, up)))
             _put(trees[0], path, w)
         for path, _ in known.wanted("state"):
             _put(trees[1], path, np.asarray(_at(state, path)))
@@ -264,11 +267,9 @@ def _rank(shape: Any) -> int:
     return len(shape) if isinstance(shape, tuple | list) else 1
 
 
-def _at(tree: Any, path: Sequence[str], missing: Any = None) -> Any:
+def _at(tree: Any, path: Sequence[str]) -> Any:
     for name in path:
         if not isinstance(tree, Mapping) or name not in tree:
-            if missing is not None:
-                return missing
             raise TraceError("E160", f"merge: no array {'/'.join(path)} is given", position=user_position(),
                              remedy="the parameters and the state of the network with adapters")  # fmt: skip
         tree = tree[name]

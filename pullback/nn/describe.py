@@ -20,7 +20,6 @@ from pullback.memory.table import MemoryTable
 from pullback.nn.inputs import Takes, dims_of, leaves, map_dims, zeros
 from pullback.nn.objective import LossOfParts, loss_of, objective
 from pullback.nn.optimizers import Optimizer, sgd
-from pullback.nn.optimizers.combined import thawed
 from pullback.nn.optimizers.leaves import leaves_of
 from pullback.nn.training.step import Carry, Updates
 from pullback.nn.types import Network
@@ -199,8 +198,9 @@ def _unfrozen(
 ) -> Unfrozen | None:
     """The cost of training all parameters; None if none is frozen, or if the optimizer refuses them."""
     base: Network | None = getattr(network, "base", None)  # of a network with adapters
-    whole, of = network if base is None else base.on(network.takes), thawed(optimizer)
-    if (whole is network and of is optimizer) or not isinstance(optimizer, Optimizer):
+    whole = network if base is None else base.on(network.takes)
+    of = optimizer.thawed() if isinstance(optimizer, Optimizer) else None
+    if of is None or (whole is network and of is optimizer):
         return None
     started, state = whole.typed(dtype).start(0)
     trained = sum(np.size(leaf) for leaf in optimizer.visible(leaves_of(parameters)).values())

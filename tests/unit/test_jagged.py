@@ -75,7 +75,7 @@ def test_methods_are_those_of_rows(seed: int) -> None:
 
 
 def loss_of(x: Any, w: Any) -> Any:
-    """Of every differentiable method."""
+    """A number that depends on every differentiable method."""
     sizes = pb.where(x.lengths > 0, x.max() - x.min() * 0.5, 0.0)
     attended = (x.softmax() * x.map(pb.sin)).sum()
     return pb.sum((attended + sizes + pb.sum(x.padded(2), axis=1) ** 2 + x.sum() / 3.0) * w)
@@ -121,7 +121,7 @@ def test_types() -> None:
 
 
 def test_c_without_loops_over_all_pairs(tmp_path: Path) -> None:
-    """C for given sizes and for all sizes; its loops are over values, rows, or the steps of a bisection."""
+    """No loop stands in another one but the steps of a bisection, also in the gradient."""
     x = pb.jagged([[1.0, 2.0], [], [4.0]])
     wanted = attention(x, np.ones(3))
     (tmp_path / "attention.c").write_text(attention.c_source())
@@ -130,6 +130,11 @@ def test_c_without_loops_over_all_pairs(tmp_path: Path) -> None:
     np.testing.assert_allclose(attention.interpret(x, np.ones(3)), wanted)
     large = pb.jagged([np.ones(k % 3) for k in range(30_000)])
     np.testing.assert_allclose(attention(large, np.ones(30_000)), [float(k % 3 > 0) for k in range(30_000)])
+    values = pb.function(lambda v, x, w: pb.sum((x.with_values(v).softmax() * x).sum() * w))
+    for f in (values, pb.grad(values, wrt="v")):
+        f(large.values, large, np.ones(30_000))
+        loops = [len(n) - len(n.lstrip()) for n in f.c_source().splitlines() if n.lstrip().startswith("for (int64_t")]
+        assert len(loops) > 10 and set(loops) == {4}  # each stands alone in its function
 
 
 @pytest.mark.parametrize("offsets", [[0, 3, 2, 4], [1, 2, 4], [0, 2, 3], [0, 2, 6], [0, -1, 4]])

@@ -14,7 +14,6 @@ from pullback.nn.layers.checks import check_count
 from pullback.nn.layers.dropout import dropout as dropout_layer
 from pullback.nn.layers.windows import number
 from pullback.nn.scope import Scope
-from pullback.source import user_position
 from pullback.tracing.array import type_text
 
 __all__ = ["unet", "vit"]
@@ -48,7 +47,7 @@ def unet(scope: Scope, x: Any, out_channels: int = 1, *, base_channels: int = 16
     """
     if any(number(size % 2**depth) for size in x.shape[2:]):
         raise ShapeError("E162", f"unet: an image of {type_text(x)} cannot be halved {depth} times",
-                         position=user_position(), remedy=f"sizes that are multiples of {2**depth}")  # fmt: skip
+                         remedy=f"sizes that are multiples of {2**depth}")  # fmt: skip
     passed = []
     for level in range(depth):
         passed.append(scope.call(_twice(base_channels * 2**level), x, f"down{level + 1}"))

@@ -165,6 +165,9 @@ class freeze(Optimizer):
         """Each pattern fits a name."""
         check_matches(self, self.patterns, names)
 
+    def thawed(self) -> None:
+        """None: it does nothing else."""
+
     def visible(self, parameters: Leaves) -> Leaves:
         """The parameters that are not frozen."""
         found = matched(dict.fromkeys(self.patterns, True), parameters)

@@ -15,7 +15,6 @@ from pullback.nn.optimizers import changes
 from pullback.nn.optimizers.changes import clip_by_global_norm, freeze, scale_learning_rates
 from pullback.nn.optimizers.leaves import Leaves
 from pullback.nn.optimizers.optimizer import (
-    Chain,
     Elementwise,
     Optimizer,
     State,
@@ -40,7 +39,7 @@ from pullback.source import user_position
 from pullback.tracing.array import Array
 from pullback.tracing.making import as_array
 
-__all__ = ["accumulate_gradients", "caffe_sgd", "ema", "parameter_groups", "thawed"]
+__all__ = ["accumulate_gradients", "caffe_sgd", "ema", "parameter_groups"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -69,6 +68,14 @@ class parameter_groups(Optimizer):
         for part in self.parts.values():
             if not isinstance(part, freeze):
                 check_descends("parameter_groups", part)
+
+    def thawed(self) -> Optimizer | None:
+        """The groups without `freeze`; a frozen one is trained as the first of the others."""
+        found = {pattern: part.thawed() for pattern, part in self.parts.items()}
+        first = next((part for part in found.values() if part is not None), None)
+        if first is None or found == dict(self.parts):
+            return first and self
+        return parameter_groups({pattern: part or first for pattern, part in found.items()})
 
     def check_names(self, names: Sequence[str]) -> None:
         """Check that names and patterns match, also the patterns of the groups' optimizers."""
@@ -155,6 +162,11 @@ class accumulate_gradients(Optimizer):
     def descends(self) -> bool:  # type: ignore[override]
         """Whether the wrapped optimizer turns gradients into updates."""
         return self.optimizer.descends
+
+    def thawed(self) -> Optimizer | None:
+        """The optimizer around the wrapped one without `freeze`."""
+        inner = self.optimizer.thawed()
+        return self if inner is self.optimizer else inner and replace(self, optimizer=inner)
 
     def check_names(self, names: Sequence[str]) -> None:
         """Check the patterns of the wrapped optimizer."""
@@ -246,19 +258,6 @@ class ema(Elementwise):
     def averages(self, state: State) -> Leaves:
         """The averages a."""
         return dict(state.get("average", {}))
-
-
-def thawed(optimizer: Any) -> Any:
-    """The optimizer without `freeze`; a frozen group is trained as the first of the others."""
-    if "freeze(" not in repr(optimizer):
-        return optimizer
-    if isinstance(optimizer, Chain):
-        parts = [thawed(part) for part in optimizer.parts if not isinstance(part, freeze)]
-        return chained(parts) if len(parts) > 1 else parts[0]
-    if isinstance(optimizer, parameter_groups):
-        first = next((part for part in optimizer.parts.values() if not isinstance(part, freeze)), freeze("*"))
-        return parameter_groups({p: thawed(first if isinstance(o, freeze) else o) for p, o in optimizer.parts.items()})
-    return replace(optimizer, optimizer=thawed(optimizer.optimizer)) if hasattr(optimizer, "optimizer") else optimizer
 
 
 def caffe_sgd(

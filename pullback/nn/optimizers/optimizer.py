@@ -134,6 +134,10 @@ class Optimizer(Settings):
         """The parameters that are not frozen."""
         return parameters
 
+    def thawed(self) -> Optimizer | None:
+        """The optimizer without `freeze`, itself if it has none; None if nothing else is left."""
+        return self
+
     def begin(self, parameters: Leaves) -> State:
         """The state before the first step, for parameters by name."""
         return {}
@@ -291,6 +295,11 @@ class Chain(Optimizer):
             kind = type(part).__name__
             seen.append(kind)
             yield kind if seen.count(kind) == 1 else f"{kind}{seen.count(kind)}", part
+
+    def thawed(self) -> Optimizer | None:
+        """The chain without `freeze`."""
+        left = tuple(part for own in self.parts if (part := own.thawed()) is not None)
+        return self if left == self.parts else chained(left) if len(left) > 1 else next(iter(left), None)
 
     def check_names(self, names: Sequence[str]) -> None:
         """Check the parameter names of all parts."""

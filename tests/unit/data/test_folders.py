@@ -102,13 +102,17 @@ def test_labels_of_cifar(tmp_path: Path) -> None:
     fine, coarse, both = (data.load_cifar(tmp_path, labels=kind).test.batch(slice(None))[1] for kind in kinds)
     assert np.array_equal(both, whole[:, :2])
     assert np.array_equal(coarse, whole[:, 0]) and np.array_equal(fine, whole[:, 1])
-    with pytest.raises(UsageError, match=r"E602.*labels='all'"):
+    with pytest.raises(UsageError) as error:
         data.load_cifar(tmp_path, labels="all")  # type: ignore[arg-type]
+    told = "load_cifar: labels='all', and there are 'fine', 'coarse', 'both'", '"fine"'
+    assert (error.value.code, error.value.what, error.value.remedy) == ("E602", *told)
     (tmp_path / "train.bin").unlink(), (tmp_path / "test.bin").unlink()
     for name in (*(f"data_batch_{k}.bin" for k in range(1, 6)), "test_batch.bin"):
         records(tmp_path / name, 2, 1)
-    with pytest.raises(UsageError, match="E602"):
+    with pytest.raises(UsageError) as error:
         data.load_cifar(tmp_path, labels="coarse")
+    told = "load_cifar: labels='coarse', and there are 'fine'", "CIFAR-100 for coarse labels"
+    assert (error.value.code, error.value.what, error.value.remedy) == ("E602", *told)
 
 
 def test_half_of_cifar(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which arrays get a value when others are computed: those that something holds, whatever a reference count says."""
+"""Arrays that something holds get a value when others are computed, whatever a reference count says."""
 
 from __future__ import annotations
 

@@ -101,7 +101,9 @@ def test_pieces_that_wait_for_their_code(monkeypatch: pytest.MonkeyPatch) -> Non
     assert float(lazy.sum(x[:0] * 1.1875)) == 0.0  # of nothing there is no code
     assert (lazy.stats() - before).interpreted == 1
     monkeypatch.setenv("PULLBACK_LAZY", "now")
-    with pytest.raises(UsageError, match="PULLBACK_LAZY=now"):
+    told = r"""^UsageError \[E602\] PULLBACK_LAZY=now is no way to compile
+  try: background or wait      See `pullback explain-error E602`$"""
+    with pytest.raises(UsageError, match=told):
         (x * 1.15625).numpy()
 
 

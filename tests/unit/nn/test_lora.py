@@ -78,7 +78,7 @@ def test_gradients_are_those_of_the_formula() -> None:
 
 
 def test_training_moves_the_adapters_alone(tmp_path: Path) -> None:
-    """They are saved alone, and make the trained network again."""
+    """Saved adapters make the trained network again, and hold nothing else."""
     base = nn.sequential(nn.dense(8), nn.tanh, nn.dense(3)).on("N 4")
     net = nn.lora(base.starting_from(*base.init(seed=5)), rank=2)
     x = RANDOM.normal(size=(60, 4)).astype(np.float32)
@@ -152,3 +152,15 @@ def test_a_network_of_channels_last_and_of_one_axis() -> None:
     merged, _ = net.merge(parameters, state)
     x = RANDOM.normal(size=(2, 9, 2))
     np.testing.assert_allclose(base(merged, x), net(parameters, x, state), rtol=1e-12, atol=1e-12)
+
+
+def test_merging_needs_the_adapters() -> None:
+    """Without them the result would be the network before training."""
+    net = nn.lora(nn.dense(1, bias=False).on("N 2"), rank=1)
+    with pytest.raises(pb.TraceError) as error:
+        net.merge({}, {"w": np.ones((1, 2))})
+    lines = [n for n in str(error.value).splitlines() if not n.startswith(("  -->", "   |"))]
+    assert lines == [
+        "TraceError [E160] merge: no array lora_a/w is given",
+        "  try: the parameters and the state of the network with adapters      See `pullback explain-error E160`",
+    ]

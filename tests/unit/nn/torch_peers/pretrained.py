@@ -70,7 +70,7 @@ def constructed(name: str) -> Any:
 
 
 def scores(made: Any, x: Values) -> Values:
-    """What their model gives."""
+    """The scores of their model."""
     import torch
 
     with torch.no_grad():
