@@ -55,6 +55,37 @@ CASES = {
 }  # fmt: skip
 
 
+def settings() -> dict[str, Case]:
+    """Each layer of windows with all kinds of settings, and other layers with settings that are not the default."""
+    windows = [
+        {"stride": stride, "padding": padding, **more}
+        for stride in (1, (2, 3))
+        for padding in (0, 1, (1, 0), ((1, 0), (0, 1)))
+        for more in ({}, {"dilation": (1, 2)}, {"count_include_pad": True}, {"count_include_pad": False}, {"groups": 2})
+    ]
+    makers = {
+        "Conv": (lambda **k: nn.conv(4, (3, 2), **k), {"dilation", "groups"}),
+        "MaxPool": (lambda **k: nn.max_pool((3, 2), **k), {"dilation"}),
+        "AveragePool": (lambda **k: nn.avg_pool((3, 2), **k), {"count_include_pad"}),
+    }
+    found = {
+        f"{operator} {own}": Case(make(**own).on("N 2 7 9"), _both(2, 7, 9), (operator,))
+        for operator, (make, known) in makers.items()
+        for own in windows
+        if own.keys() - {"stride", "padding"} <= known
+    }
+    others = {
+        "BatchNormalization": (nn.batch_norm(eps=0.5), "N 2 3 3", _both(2, 3, 3)),
+        "LayerNormalization": (nn.layer_norm(2, eps=0.5), "N 2 3", _both(2, 3)),
+        "LSTM": (nn.lstm(3, reverse=True), "N L 2", ((1, 3, 2), (2, 4, 2))),
+        "GRU": (nn.gru(3, reverse=True), "N L 2", ((1, 3, 2), (2, 4, 2))),
+        "Transpose": (nn.permute(0, 2, 3, 1), "N 2 3 4", _both(2, 3, 4)),
+        "MatMul": (nn.dense(3, bias=False), "N L 2", ((1, 3, 2), (2, 4, 2))),
+        "Gemm": (nn.dense(3, bias=False), "N 2", _both(2)),
+    }
+    return found | {name: Case(net.on(takes), shapes, (name,)) for name, (net, takes, shapes) in others.items()}
+
+
 def arrays(case: Case, dtype: Any) -> tuple[Any, Any]:
     """Parameters and a state of positive random numbers."""
     rng = np.random.default_rng(0)

@@ -17,7 +17,7 @@ import pullback as pb
 from pullback import Array, nn
 from pullback.errors import DataError, ShapeError, TraceError
 from pullback.onnx import load, save
-from tests.unit.onnx.saved import CASES, arrays, inputs
+from tests.unit.onnx.saved import CASES, arrays, inputs, settings
 
 rng = np.random.default_rng(0)
 
@@ -79,6 +79,22 @@ def test_networks(name: str, dtype: Any, tmp_path: Path) -> None:
         for found in (theirs.run(None, {theirs.input_names[0]: x})[0], again.interpret(held, x)):
             assert found.dtype == wanted.dtype
             np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound)
+
+
+def test_settings_of_layers(tmp_path: Path) -> None:
+    """Asymmetric padding, dilation, groups, averages with and without the padding, epsilons, directions, axes."""
+    for name, case in settings().items():
+        parameters, state = arrays(case, np.float32)
+        save(case.net, tmp_path / "net.onnx", parameters, state)
+        assert {node.op_type for node in onnx.load(tmp_path / "net.onnx").graph.node} >= set(case.operators), name
+        theirs, (again, held) = ReferenceEvaluator(str(tmp_path / "net.onnx")), load(tmp_path / "net.onnx")
+        for x in inputs(case, np.float32):
+            wanted = case.net.function(np.float32).interpret(parameters, state, x)
+            results = [again.interpret(held, x)]
+            if name != "MaxPool {'stride': 1, 'padding': (1, 0)}":  # onnx takes its pads in pairs; onnxruntime does not
+                results.append(theirs.run(None, {theirs.input_names[0]: x})[0])
+            for found in results:
+                np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
 def test_a_layer_of_the_user_with_the_name_of_ours(tmp_path: Path) -> None:
