@@ -169,8 +169,15 @@ class Inspected(Definition, Displayed):
         return emit.c_source(*self.for_dims(dims), names=names, comments=comments, plain=plain)
 
     @presented
-    def export(self, directory: Any, **dims: int) -> Any:
+    def export(self, directory: Any, *, plain: bool = False, **dims: int) -> Any:
         """Write a standalone C project for given dims: header, source, CMakeLists.txt and an example main.
+
+        Args:
+            directory: created if it does not exist; files of the same names are replaced.
+            plain: whether to write C99 without vectors, as in `c_source`.
+            dims: numbers for dims; others are arguments of the C function.
+        Returns:
+            `files`, the paths written, and `peak_bytes`, the size of the arena.
 
         >>> from jaxtyping import Float64
         >>> from pullback import Array
@@ -180,9 +187,10 @@ class Inspected(Definition, Displayed):
         >>> total.export("total", N=3)["files"]
         ['total/total.h', 'total/total.c', 'total/CMakeLists.txt', 'total/main.c']
         """
+        from pullback.codegen.targets import PLAIN_C, C
         from pullback.runtime.export import export
 
-        return export(*self.for_dims(dims), directory)
+        return export(*self.for_dims(dims), directory, target=PLAIN_C if plain else C)
 
     @presented
     def export_microcontroller(

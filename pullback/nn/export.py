@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 import pullback as pb
 from pullback.calls.specs import spec_like
+from pullback.codegen.targets import PLAIN_C, C
 from pullback.errors import ShapeError, TraceError
 from pullback.ir.types import dtype_of
 from pullback.nn.describe import example_targets
@@ -66,6 +67,7 @@ def export(
     target: Any,
     weights: Weights,
     memory: Any,
+    plain: bool,
 ) -> dict[str, Any]:
     """See `Layer.export`."""
     _check(what, weights, loss, optimizer)
@@ -79,13 +81,13 @@ def export(
     made: list[Exported] = []
     if what != "train":
         f = _constant(network, parameters, state, dtype) if weights == "const" else network.function(dtype)
-        made.append(_library(f, f"{name}_infer", memory, _batch_dim(network, 1)))
+        made.append(_library(f, f"{name}_infer", memory, plain, _batch_dim(network, 1)))
         infer = Step(made[-1].source, made[-1].lowered.function.outputs)
     if what != "infer":
         trees.append(_Tree("optimizer", optimizer.init(parameters)))
         targets = _targets(network, loss, batch, dtype) if target is None else target
         f = _update(network, loss, optimizer, [t.value for t in trees], samples, batch, targets)
-        made.append(_library(f, f"{name}_train", memory, {}))
+        made.append(_library(f, f"{name}_train", memory, plain, {}))
         train = Step(made[-1].source, made[-1].lowered.function.outputs)
     else:
         targets = np.zeros(1, np.int64) if target is None else target
@@ -199,11 +201,12 @@ def _batch_dim(network: Network, batch: int) -> dict[str, int]:
     return {first: batch for first in firsts if not first.isdigit()}
 
 
-def _library(f: pb.Function, name: str, memory: Any, dims: dict[str, int]) -> Exported:
+def _library(f: pb.Function, name: str, memory: Any, plain: bool, dims: dict[str, int]) -> Exported:
     f.python.__name__ = name
     program, found = pb.function(memory=memory)(f.python).for_dims(dims)
     captured = tuple(map(_frozen, program.settings.captured))  # arrays captured by layers and losses become C constants
-    return library(replace(program, settings=replace(program.settings, captured=captured)), found)
+    fixed = replace(program, settings=replace(program.settings, captured=captured))
+    return library(fixed, found, target=PLAIN_C if plain else C)
 
 
 def _constant(network: Network, parameters: Any, state: Any, dtype: np.dtype[Any]) -> pb.Function:

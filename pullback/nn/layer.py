@@ -317,6 +317,7 @@ class Layer(Answers, Displayed):
         target: Any = None,
         weights: Weights = "file",
         memory: MemoryMode = "fastest",
+        plain: bool = False,
     ) -> dict[str, Any]:
         """Write a C project that infers, evaluates and trains, without allocation, using only libc and libm.
 
@@ -331,6 +332,7 @@ class Layer(Answers, Displayed):
             target: targets of one batch, for their shape and element type; by default int64 labels.
             weights: "file" to read the weights from a file, "const" for constant arrays in the C.
             memory: the memory mode: "fastest", "less" or "least".
+            plain: whether to write C99 without vectors, as in `Function.c_source`: fewer lines, and slower.
         Returns:
             `files`, the paths written, and `arena_bytes` for each function.
         Raises:
@@ -345,7 +347,8 @@ class Layer(Answers, Displayed):
         from pullback.nn.export import export
 
         kept = {} if state is None else state
-        return export(self, directory, parameters, kept, what, batch_size, loss, optimizer, target, weights, memory)
+        given = (what, batch_size, loss, optimizer, target, weights, memory, plain)
+        return export(self, directory, parameters, kept, *given)
 
     def __call__(self, parameters: Any, x: Any, state: Any = None) -> Any:
         """Run inference on an input: traced inside a traced function, compiled outside.

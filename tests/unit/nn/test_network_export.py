@@ -61,13 +61,15 @@ def run(folder: Path, *arguments: str) -> str:
 
 
 @needs_compiler
-def test_c24_a_program_trains_measures_and_recognizes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("plain", [False, True])
+def test_c24_a_program_trains_measures_and_recognizes(plain: bool, tmp_path: Path) -> None:
     parameters, _ = NET.init(seed=0)
     random = np.random.default_rng(0)
     x = random.normal(size=(12, 4)).astype(np.float32)
     labels = np.argmax(x[:, :3], axis=1)
-    NET.export(tmp_path, parameters, what="both", batch_size=5, loss=loss, optimizer=Momentum())
-    built(tmp_path, *CHECKED)
+    NET.export(tmp_path, parameters, what="both", batch_size=5, loss=loss, optimizer=Momentum(), plain=plain)
+    assert any("PB_VECTORS" in file.read_text() for file in tmp_path.glob("small_*.c")) != plain
+    built(tmp_path, *CHECKED, *["-pedantic"] * plain)
     x.tofile(tmp_path / "x")
     labels.astype(np.int64).tofile(tmp_path / "labels")
 

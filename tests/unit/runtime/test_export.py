@@ -50,6 +50,19 @@ def test_without_vector_extensions(name: str, tmp_path: Path) -> None:
     assert "0 numbers differ" in build_and_run(tmp_path, "-std=c99", "-DPB_NO_VECTORS")
 
 
+def test_plain_projects(tmp_path: Path) -> None:
+    @pb.function
+    def dense(w: Float64[Array, "K M"], x: Float64[Array, "M"]) -> Array:
+        return pb.tanh(w @ x)
+
+    dense.export(tmp_path / "vectors", K=20, M=30)
+    dense.export(tmp_path / "plain", K=20, M=30, plain=True)
+    texts = [(tmp_path / name / "dense.c").read_text() for name in ("vectors", "plain")]
+    assert ["PB_VECTORS" in text for text in texts] == [True, False]
+    flags = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror")
+    assert "0 numbers differ" in build_and_run(tmp_path / "plain", *flags)
+
+
 def test_the_line_in_the_header_and_cmake(tmp_path: Path) -> None:
     text, dims = CASES["dense"]
     result = export(parse_program(text), dims, tmp_path)
