@@ -1,5 +1,6 @@
 """Data sets from files and arrays: their transforms, order, splits and batches."""
 
+from pullback.data.databases import load_lmdb
 from pullback.data.dataset import Dataset, Splits
 from pullback.data.datasets import load, load_digits, load_folder
 from pullback.data.folders import load_arrays, load_cifar, load_image_splits, load_images
@@ -10,7 +11,7 @@ from pullback.data.mixing import Mixing, cutmix, mixup
 from pullback.data.order import Draws
 from pullback.data.tables import from_table, load_parquet
 from pullback.data.text import load_text
-from pullback.data.transforms import Transform, normalize, random_crop, random_flip, scale, subtract
+from pullback.data.transforms import Transform, center_crop, normalize, random_crop, random_flip, scale, subtract
 from pullback.data.windows import time_series_windows
 from pullback.tracing.public import public_module as _public_module
 
@@ -22,6 +23,7 @@ __all__ = [
     "Splits",
     "Transform",
     "batches_of",
+    "center_crop",
     "color_jitter",
     "cutmix",
     "from_table",
@@ -32,6 +34,7 @@ __all__ = [
     "load_folder",
     "load_image_splits",
     "load_images",
+    "load_lmdb",
     "load_parquet",
     "load_text",
     "mixup",

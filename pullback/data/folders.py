@@ -20,7 +20,7 @@ from pullback.data.transforms import scale
 from pullback.errors import DataError, UsageError
 from pullback.source import user_position
 
-__all__ = ["ImageFiles", "load_arrays", "load_cifar", "load_image_splits", "load_images", "splits"]
+__all__ = ["ImageFiles", "load_arrays", "load_cifar", "load_image_splits", "load_images", "pillow", "splits"]
 
 SIDE = 32  # height and width of CIFAR's images
 Labels = Literal["fine", "coarse", "both"]
@@ -198,7 +198,7 @@ class ImageFiles:
         with _image(path) as file:
             image = file.convert("RGB" if self.color else "L")
             if image.size != self.size[::-1]:
-                image = image.resize(self.size[::-1], _pillow().Resampling.BILINEAR)
+                image = image.resize(self.size[::-1], pillow().Resampling.BILINEAR)
             pixels = np.asarray(image)
         return pixels.transpose(2, 0, 1) if self.color else pixels[None]
 
@@ -273,24 +273,29 @@ def _size(path: Path) -> tuple[int, int]:
 @contextmanager
 def _image(path: Path) -> Iterator[Any]:
     """Open an image, read its header, and check its size against the limit."""
-    pillow = _pillow()
+    library = pillow()
     with reading.parsing(path, "an image", "remove it or replace it"):
         try:
-            image = pillow.open(path)
-        except pillow.DecompressionBombError as error:
+            image = library.open(path)
+        except library.DecompressionBombError as error:
             raise DataError("E527", f"{path}: {error}", remedy="a smaller image, if you trust the file") from error
         with image:
             reading.check_size(path, (image.height, image.width), PIXEL)
             yield image
 
 
-def _pillow() -> Any:
+def pillow() -> Any:
+    """The library that decodes images.
+
+    Raises:
+        DataError: [E506] it is not installed.
+    """
     try:
         from PIL import Image
     except ImportError as error:
         raise DataError(
             "E506",
-            "image folders: Pillow, which reads images, is not installed",
+            "Pillow, which decodes images, is not installed",
             facts=(str(error),),
             remedy="pip install 'pullback[images]'",
         ) from error

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pullback.data.order import Draws
 
-__all__ = ["Transform", "normalize", "random_crop", "random_flip", "scale", "subtract"]
+__all__ = ["Transform", "center_crop", "normalize", "random_crop", "random_flip", "scale", "subtract"]
 
 Transform = Callable[[NDArray[Any], Draws], NDArray[Any]]
 
@@ -65,9 +65,7 @@ def random_crop(size: int | tuple[int, int], padding: int = 0) -> Transform:
     def crop(inputs: NDArray[Any], draws: Draws) -> NDArray[Any]:
         around = [(0, 0)] * (inputs.ndim - 2) + [(padding, padding)] * 2
         padded = np.pad(inputs, around) if padding else inputs
-        rows, columns = (n - k + 1 for n, k in zip(padded.shape[-2:], (height, width)))
-        if rows < 1 or columns < 1:
-            raise ValueError(f"a window of {height} × {width} in an image of {padded.shape[-2]} × {padded.shape[-1]}")
+        rows, columns = (n + 1 for n in _room(padded, height, width))
         windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), (-2, -1))
         first, second = draws.integers(rows), draws.integers(columns)
         # the axes before the last two are not cropped
@@ -75,3 +73,33 @@ def random_crop(size: int | tuple[int, int], padding: int = 0) -> Transform:
         return np.ascontiguousarray(inner[np.arange(len(inputs)), first, second])
 
     return crop
+
+
+def center_crop(size: int | tuple[int, int]) -> Transform:
+    """Crop the middle of each image, as one does for tests where training crops at random.
+
+    Args:
+        size: rows and columns of the window, or one number for both.
+    Returns:
+        A transformation of (B, ..., rows, columns).
+
+    >>> from pullback import data
+    >>> images = np.arange(9).reshape(1, 3, 3)
+    >>> data.Dataset(images, np.zeros(1)).transformed(data.center_crop(1)).batch([0])[0].tolist()
+    [[[4]]]
+    """
+    height, width = (size, size) if isinstance(size, int) else size
+
+    def crop(inputs: NDArray[Any], draws: Draws) -> NDArray[Any]:
+        first, second = (round(n / 2) for n in _room(inputs, height, width))  # an odd rest as torchvision shares it
+        return np.ascontiguousarray(inputs[..., first : first + height, second : second + width])
+
+    return crop
+
+
+def _room(images: NDArray[Any], height: int, width: int) -> tuple[int, int]:
+    """The rows and columns of images that a window leaves."""
+    rows, columns = images.shape[-2:]
+    if rows < height or columns < width:
+        raise ValueError(f"a window of {height} × {width} in an image of {rows} × {columns}")
+    return rows - height, columns - width

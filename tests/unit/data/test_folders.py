@@ -177,7 +177,7 @@ def test_images_that_are_missing_or_none(tmp_path: Path, monkeypatch: pytest.Mon
     found = data.load(tmp_path / "a")
     assert "1.png: not an image, or damaged" in complete(lambda: found.test.batch(np.array([1])))
     monkeypatch.setitem(sys.modules, "PIL", None)
-    assert "E506] image folders: Pillow" in complete(lambda: found.test.batch(np.array([1])))
+    assert "E506] Pillow" in complete(lambda: found.test.batch(np.array([1])))
 
 
 # Text -------------------------------------------------------------------------------------------------------------

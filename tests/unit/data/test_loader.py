@@ -103,6 +103,17 @@ def test_c29_transformations_are_what_they_say() -> None:
         data.Dataset(images, images).transformed(data.random_crop(9)).batch([0])
 
 
+@pytest.mark.parametrize("rows", range(3, 9))
+def test_c29_crops_of_the_middle(rows: int) -> None:
+    """Both sides lose the same, or the rest is shared as by torchvision: round(rest / 2) rows above, to the even."""
+    above = {0: 0, 1: 0, 2: 1, 3: 2, 4: 2, 5: 2}[rows - 3]
+    images = np.arange(2 * 3 * rows * 5).reshape(2, 3, rows, 5)
+    found, _ = data.Dataset(images, np.zeros(2)).transformed(data.center_crop((3, 3))).batch([1, 0])
+    np.testing.assert_array_equal(found, images[[1, 0], :, above : above + 3, 1:4])
+    with pytest.raises(ValueError, match=rf"a window of 9 × 9 in an image of {rows} × 5"):
+        data.Dataset(images, images).transformed(data.center_crop(9)).batch([0])
+
+
 def test_draws_follow_the_sample() -> None:
     """Alone, in another batch, or from a slice: a sample of an epoch is the same; in another epoch it is not."""
     dataset = moved()
