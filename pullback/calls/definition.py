@@ -84,6 +84,8 @@ class Definition:
         donate: Sequence[str] = (),
         memory: MemoryMode = "fastest",
         memory_limit: int | None = None,
+        workspace_limit: int | None = None,
+        swap: bool | str = False,
         debug: bool | None = None,
         precision: Precision = "f32",
         device: str | None = None,
@@ -94,10 +96,11 @@ class Definition:
         self.place = user_position()  # the location of the definition
         self._exact = exact or is_in_order()
         self._options = {"threads": threads, "specialize": specialize, "donate": donate, "memory": memory,
-                         "memory_limit": memory_limit, "debug": debug, "precision": precision, "device": device,
-                         "exact": self._exact}  # fmt: skip
+                         "memory_limit": memory_limit, "workspace_limit": workspace_limit, "swap": swap,
+                         "debug": debug, "precision": precision, "device": device, "exact": self._exact}  # fmt: skip
         self._threads = threads
-        self._settings = Settings(memory=memory, memory_limit=memory_limit, debug=policy.is_debug(debug),
+        self._settings = Settings(memory=memory, memory_limit=memory_limit, workspace_limit=workspace_limit,
+                                  swap=policy.swap_folder(swap), debug=policy.is_debug(debug),
                                   specialize=policy.specialize(specialize), precision=precision,
                                   device=policy.device(device))
         self._donate = tuple(donate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -180,6 +181,8 @@ def function(
     donate: Sequence[str] = (),
     memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
+    workspace_limit: int | None = None,
+    swap: bool | str | os.PathLike[str] = False,
     debug: bool | None = None,
     precision: Precision = "f32",
     device: str | None = None,
@@ -194,6 +197,8 @@ def function(
     donate: Sequence[str] = (),
     memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
+    workspace_limit: int | None = None,
+    swap: bool | str | os.PathLike[str] = False,
     debug: bool | None = None,
     precision: Precision = "f32",
     device: str | None = None,
@@ -213,6 +218,11 @@ def function(
         memory_limit: the maximum bytes of working memory for the C of this function and of its derivatives. If
             the residuals of a loop's backward pass exceed it, steps are recomputed from fewer stored states, on as many
             levels as necessary. Arguments and results do not count.
+        workspace_limit: the maximum bytes of working memory of one kernel on one thread, such as the packed operands of
+            a convolution or a product. A kernel that needs more is replaced by a slower one. Derivatives inherit it.
+        swap: whether arrays may move to a file and back to keep the limit: True, or the folder for the file. Results
+            are then those without a limit, bit for bit, if moves suffice; otherwise steps are recomputed, too. Loops
+            keep the arrays that they use. Derivatives inherit it.
         debug: whether to compile it as written, with a test of every result. If a statement makes NaN or infinity from
             finite numbers, the error names the array, the element and the line. Debuggers show these lines. By default
             PULLBACK_DEBUG, 1 or 0. Derivatives inherit it.
@@ -253,11 +263,17 @@ def function(
         raise ValueError(f"threads={threads!r}: the number of threads is an int of at least 1")
     if memory_limit is not None and not policy.is_count(memory_limit):
         raise ValueError(f"memory_limit={memory_limit!r}: a number of bytes, an int of at least 1")
+    if workspace_limit not in (None, 0) and not policy.is_count(workspace_limit):
+        raise ValueError(f"workspace_limit={workspace_limit!r}: a number of bytes, an int of at least 0")
     policy.device(device)
+    if swap and memory_limit is None:
+        raise ValueError(f"swap={swap!r}: it keeps a `memory_limit`, and there is none")
     names = (donate,) if isinstance(donate, str) else tuple(donate)
 
     options = {"threads": threads, "specialize": specialize, "donate": names, "memory": memory,
-               "memory_limit": memory_limit, "debug": debug, "precision": precision, "device": device}  # fmt: skip
+               "memory_limit": memory_limit, "workspace_limit": workspace_limit,
+               "swap": swap if isinstance(swap, bool) else os.fspath(swap), "debug": debug, "precision": precision,
+               "device": device}  # fmt: skip
     wishes = {key: value for key, value in options.items() if value != _DEFAULTS[key]}
 
     def make(g: Callable[..., Any]) -> Function:
@@ -267,7 +283,7 @@ def function(
 
 
 _DEFAULTS = {"threads": None, "specialize": None, "donate": (), "memory": "fastest", "memory_limit": None,
-             "debug": None, "precision": "f32", "device": None}  # fmt: skip
+             "workspace_limit": None, "swap": False, "debug": None, "precision": "f32", "device": None}  # fmt: skip
 
 
 def _with_options(f: Callable[..., Any], wishes: dict[str, Any]) -> Function:

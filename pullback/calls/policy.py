@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,6 +69,13 @@ def device(own: str | None) -> str:
             raise ValueError(f'device={own!r}: "cpu", "cuda", "cuda:1" or "opencl"; with "!" it runs nowhere else')
         raise UsageError("E601", f"PULLBACK_DEVICE={text} is no device", remedy="cpu, cuda, cuda:1 or opencl")
     return text
+
+
+def swap_folder(wish: bool | str | os.PathLike[str]) -> str:
+    """Return the folder of the file for arrays that move; "" if none may."""
+    if isinstance(wish, bool):
+        return tempfile.gettempdir() if wish else ""
+    return os.fspath(wish)
 
 
 def thread_count(own: int | None) -> int:

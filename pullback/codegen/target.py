@@ -97,6 +97,7 @@ class Source:
         arena_declaration: for open sizes, the prototype of the function that gives the bytes of the arena.
         needs: for open sizes, the conditions on the dims.
         worker_bytes: additional bytes of the arena for each worker after the first.
+        swap_bytes: the bytes before those of the first worker, touched by copies only.
         threaded: whether the function takes a pool.
         places: the source locations of its lines in the user's files.
     """
@@ -111,6 +112,7 @@ class Source:
     arena_declaration: str = ""
     needs: tuple[str, ...] = ()
     worker_bytes: int = 0
+    swap_bytes: int = 0
     threaded: bool = False
     units: tuple[str, ...] = ()
     straight: bool = False

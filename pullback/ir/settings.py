@@ -31,6 +31,8 @@ class Settings:
             infinity.
         memory: the memory mode.
         memory_limit: bytes of working memory that no call exceeds.
+        workspace_limit: the most bytes of working memory of one kernel.
+        swap: the folder of the file to which arrays may move to keep that limit; empty if they stay.
         donate: the inputs whose memory results may reuse.
         captured: the arrays that the function captured; they are the program's last inputs.
         debug: whether statements stay as written, and every result is tested for NaN and infinity.
@@ -42,6 +44,8 @@ class Settings:
     exact: bool = False
     memory: MemoryMode = "fastest"
     memory_limit: int | None = None
+    workspace_limit: int | None = None
+    swap: str = ""
     donate: tuple[int, ...] = ()
     captured: tuple[NDArray, ...] = ()
     debug: bool = False
@@ -52,7 +56,8 @@ class Settings:
     @property
     def text(self) -> str:
         """The settings that a program's derivatives and C depend on."""
-        more = (self.precision,) * (self.precision != "f32")
+        more = (self.precision,) * (self.precision != "f32") + ("swap",) * bool(self.swap)
+        more += (f"workspace {self.workspace_limit}",) * (self.workspace_limit is not None)
         return str((self.exact, self.memory_limit, self.memory, self.donate, *more))
 
 

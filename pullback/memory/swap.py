@@ -1,26 +1,17 @@
 """Swap plans: what to move out of memory, and when to bring it back, within a byte limit.
 
-    a = ..      a is read again only after d:      a = ..   out a
-    b = .. a                                       b = .. a
-    c = .. b                                       c = .. b
-    d = .. c                                       d = .. c   in a
-    e = .. a, d                                    e = .. a, d
-
-All uses of an array are known before the program runs, and so is the array with the longest idle time. If more bytes
-are alive than the limit allows, the array whose next use is farthest away leaves first (Belady, A study of replacement
-algorithms for a virtual-storage computer, 1966). An array that a loop uses stays for the whole loop. The plan covers
-arrays of the arena; arguments and results do not move.
+The moves are those of `loops.memory.swapping`, by the names of statements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pullback.loops.memory.plan import Lifetimes, MemoryPlan, mentioned
+from pullback.loops.memory.plan import MemoryPlan
+from pullback.loops.memory.swapping import moves_within
 from pullback.loops.program.nodes import Function
-from pullback.loops.program.values import Buffer
 from pullback.tables import text_table
 
 
@@ -77,72 +68,21 @@ class SwapPlan:
         return str(self)
 
 
-class _Gap(NamedTuple):
-    """The moments between two uses of a buffer: the first and the last of them."""
-
-    buffer: Buffer
-    first: int
-    last: int
-
-
 def swap_plan(function: Function, memory: MemoryPlan, names: Mapping[int, str], limit: int) -> SwapPlan:
     """The moves that keep a planned function within `limit` bytes, as far as possible.
 
     Args:
         names: the names of statements by moment.
     """
-    lives = {b: life for b, life in memory.lives.items() if b in memory.offsets}
-    live = [0] * (memory.moments + 2)
-    for b, (first, last) in lives.items():
-        for t in range(first, last + 1):
-            live[t] += b.bytes
-    most = max(live)
-    gaps = list(_gaps(function, lives))
-    chosen: list[_Gap] = []
-    for t in range(len(live)):
-        while live[t] > limit:
-            fitting = [g for g in gaps if g.first <= t <= g.last]
-            if not fitting:
-                break
-            best = max(fitting, key=lambda g: (g.last, g.buffer.bytes, -g.first))
-            gaps.remove(best)
-            chosen.append(best)
-            for k in range(best.first, best.last + 1):
-                live[k] -= best.buffer.bytes
+    chosen, most, peak = moves_within(function, memory, limit)
     moments = sorted(names)
     moves = [
         Move(b.name, b.bytes, _name(names, moments, first - 1), names[last + 1], (first, last))
         for b, first, last in sorted(chosen, key=lambda g: (g.first, g.buffer.name))
     ]
-    return SwapPlan(limit, most, max(live), tuple(moves))
+    return SwapPlan(limit, most, peak, tuple(moves))
 
 
 def _name(names: Mapping[int, str], moments: Sequence[int], t: int) -> str:
     """The name of the statement that ends at a moment."""
     return names[max(m for m in moments if m <= t)]
-
-
-def _gaps(function: Function, lives: Mapping[Buffer, tuple[int, int]]) -> Iterator[_Gap]:
-    """The gaps in which buffers are alive and no statement uses them."""
-    ended: dict[Buffer, int] = {}  # the end of the last statement that used it
-    for first, last, used in _mentions(function):
-        for b in used & lives.keys():
-            before = ended.get(b)
-            if before is not None and before + 1 < first:
-                yield _Gap(b, before + 1, first - 1)
-            ended[b] = last
-
-
-def _mentions(function: Function) -> Iterator[tuple[int, int, set[Buffer]]]:
-    """For each top-level statement, its first and last moment, and the buffers that it uses."""
-    walk = Lifetimes()
-    walk.body(function.body)
-    start, used = 0, set[Buffer]()
-    for now, depth, s in walk.timeline:
-        if depth == 0:
-            if start:
-                yield start, now - 1, used
-            start, used = now, set()
-        used.update(mentioned(s))
-    if start:
-        yield start, walk.now, used

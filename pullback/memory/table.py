@@ -37,6 +37,8 @@ class MemoryTable(Tables):
         find_modes: a function that returns the tables of all modes.
         workers, worker_bytes: the number of threads, and the bytes that each thread after the first adds to the peak.
         find_swaps: a function that returns the result of `swap_plan`.
+        swapped: the copies of arrays that move out of memory, with `swap=`; they may lie in a file.
+        swap_bytes: the bytes of all of them.
     """
 
     program: str
@@ -54,11 +56,14 @@ class MemoryTable(Tables):
     build: Build = "call"
     constants: tuple[BufferRow, ...] = ()
     find_swaps: Callable[[int], SwapPlan] | None = None
+    swapped: tuple[BufferRow, ...] = ()
+    swap_bytes: int = 0
 
     def swap_plan(self, limit: int) -> SwapPlan:
         """Plan which arena arrays to move out of memory, and until when, to stay within `limit` bytes.
 
-        The plan is only a description: no array is moved. It also states the number of bytes to move.
+        The plan is only a description: no array is moved. It also states the number of bytes to move. With
+        `pb.function(memory_limit=limit, swap=True)` they move.
 
         >>> import pullback as pb
         >>> from jaxtyping import Float64
@@ -98,6 +103,11 @@ class MemoryTable(Tables):
     def arena_bytes(self) -> int:
         """The bytes of the arena for all workers, as in a call or in `ARENA_BYTES` of the exported header."""
         return self.rounded_bytes + (self.workers - 1) * self.worker_bytes
+
+    @property
+    def resident_bytes(self) -> int:
+        """The bytes of the arena that must be memory; those of `swapped` may lie in a file."""
+        return self.arena_bytes - self.swap_bytes
 
     @property
     def input_bytes(self) -> int:
@@ -140,6 +150,9 @@ class MemoryTable(Tables):
         if self.constants:
             rows.append(("constants", "", ""))
         rows += [(f"  {r.name}", r.dims, f"{r.bytes:,}") for r in self.constants]
+        if self.swapped:
+            rows.append(("swapped out", "", ""))
+        rows += [(f"  {r.name}", r.dims, f"{r.bytes:,}") for r in self.swapped]
         return rows
 
     def _statements(self) -> list[tuple[str, ...]]:
@@ -156,11 +169,14 @@ class MemoryTable(Tables):
 
     def _foot(self) -> list[str]:
         unused = self.peak_bytes - self.live_bytes
-        whole = "" if self.rounded_bytes == self.peak_bytes else f" of {self.rounded_bytes:,}"
+        resident = self.rounded_bytes - self.swap_bytes
+        whole = "" if resident == self.peak_bytes else f" of {resident:,}"
         of = "" if self.build == "call" else " of exported C"
         out = [f"peak {self.peak_bytes:,} bytes in the arena{whole}{of}: {self.live_bytes:,} alive at once, "
                f"{unused:,} between arrays, which begin at multiples of 64",
                f"inputs {self.input_bytes:,} bytes, outputs {self.output_bytes:,}"]
+        if self.swap_bytes:
+            out.append(f"{self.swap_bytes:,} bytes more for what is swapped out")
         if self.workers > 1:
             out.append(f"{self.workers} threads: {self.arena_bytes:,} bytes, as each but the first has "
                        f"{self.worker_bytes:,} more")
@@ -174,13 +190,15 @@ def memory_table(function: Function, memory: MemoryPlan, mode: str = "fastest",
                  build: Build = "call") -> MemoryTable:
     """The table of a planned function, with formulas if kernels carry them."""
     buffers = tuple(BufferRow(b.name, _dims(b), b.bytes, offset, *memory.lives[b])
-                    for b, offset in memory.offsets.items())
+                    for b, offset in memory.resident.items())
+    swapped = tuple(BufferRow(b.name, _dims(b), b.bytes) for b in memory.offsets if b.space == "swap")
     inputs, outputs, constants = (tuple(BufferRow(b.name, _dims(b), b.bytes) for b in side)
                                   for side in (function.given, function.outputs, function.constants))
     in_place = tuple(function.outputs[o].name for o, _ in function.in_place)
     return MemoryTable(function.name, mode, inputs, outputs, in_place, buffers, tuple(_rows(function, memory)),
                        memory.peak, find_modes, workers if memory.worker_bytes else 1, memory.worker_bytes,
-                       memory.bytes, build, constants, partial(_swap_plan, function, memory))
+                       memory.bytes, build, constants, partial(_swap_plan, function, memory), swapped,
+                       memory.swap_bytes)
 
 
 def _swap_plan(function: Function, memory: MemoryPlan, limit: int) -> SwapPlan:
@@ -198,16 +216,17 @@ def _swap_plan(function: Function, memory: MemoryPlan, limit: int) -> SwapPlan:
 def _rows(function: Function, memory: MemoryPlan) -> Iterator[StatementRow]:
     walk = Lifetimes()
     walk.body(function.body)
-    total = 0
+    lives = {b: life for b, life in memory.lives.items() if b.space != "swap"}
+    offsets, total = memory.resident, 0
     headline = ""
     for now, depth, s in walk.timeline:
         if isinstance(s, Comment):
             headline = s.text
             continue
         scratch = _scratch(s)
-        begun = [b for b, (first, _) in memory.lives.items() if first == now]
-        total = max([total, *(memory.offsets[b] + b.bytes for b in begun)])
-        live = sum(b.bytes for b, (first, last) in memory.lives.items() if first <= now <= last)
+        begun = [b for b, (first, _) in lives.items() if first == now]
+        total = max([total, *(offsets[b] + b.bytes for b in begun)])
+        live = sum(b.bytes for b, (first, last) in lives.items() if first <= now <= last)
         workspace = sum(b.bytes for b in scratch)
         name, mathematics, written = _described(s, headline)
         name = _head(name, NAME)

@@ -23,14 +23,18 @@ IDLE_BYTES = 1 << 30
 MOST_IDLE, LEAST_ARENA, MOST_UNUSED = 32, 4096, 4  # as in `c/call.c`
 
 
-class Arenas(Protocol):
-    """The arena pool: `c/call.c`, shared by calls from C and from Python, or `Idle`."""
+class Lender(Protocol):
+    """Where calls from Python get their working memory."""
 
     def lend(self, count: int, /) -> tuple[int, int]:
         """Lend an arena of at least `count` bytes; return its address and size."""
 
     def give_back(self, start: int, count: int, /) -> None:
         """Take an arena back."""
+
+
+class Arenas(Lender, Protocol):
+    """The arena pool: `c/call.c`, shared by calls from C and from Python, or `Idle`."""
 
     def keep_idle(self, count: int, /) -> int:
         """Set the limit of idle bytes; return the current number."""

@@ -26,6 +26,7 @@ from pullback.ir.traverse import specialize
 from pullback.ir.verify import verifying
 from pullback.loops.memory.ordering import schedule
 from pullback.loops.memory.plan import MemoryPlan, plan
+from pullback.loops.memory.swapping import swapped
 from pullback.loops.memory.verify import verify_function
 from pullback.loops.plain.candidates import Chooser
 from pullback.loops.plain.lower import Templates, lower
@@ -117,7 +118,10 @@ class _Forms:
         self._shared_out: Known = {}
 
     def first_that_fits(self, asked: MemoryMode, limit: int | None = None) -> Lowered:
-        """The best mode up to the requested one; if it exceeds a limit, the first form within the limit."""
+        """The best mode up to the requested one; if it exceeds a limit, the first form within the limit.
+
+        Swapping comes before other work: results are then the same bits as without a limit.
+        """
         best = self.lowered(_Form("fastest"))
         if self.symbolic:
             return best
@@ -126,14 +130,30 @@ class _Forms:
         for form in (*map(_Form, MODES[1:]), *more):
             if (limit is None or best.memory.bytes <= limit) and form not in map(_Form, modes):
                 break
+            if form.mode == "least" and form not in map(_Form, modes) and (found := self._swapped(best, limit)):
+                return found
             made = self.lowered(form)
             if made.memory.bytes < best.memory.bytes:
                 best = made
             elif form.levels > 2:
                 break
         if limit is not None and best.memory.bytes > limit:
+            if found := self._swapped(best, limit):
+                return found
             raise _too_large(self.program.name, limit, best)
         return best
+
+    def _swapped(self, made: Lowered, limit: int | None) -> Lowered | None:
+        """The form with moves that keep the limit, if the program may swap."""
+        if limit is None or not self.program.settings.swap or self.settings.device is not None:
+            return None
+        found = swapped(made.function, made.memory, limit)
+        if found is None:
+            return None
+        function, memory = found
+        if verifying():
+            verify_function(function, memory)
+        return replace(made, function=function, memory=memory)
 
     def lowered(self, form: _Form) -> Lowered:
         """The program in one form."""
@@ -146,6 +166,7 @@ class _Forms:
         machine, needs, device = self.machine, self._needs(), self.settings.device
         optimized = self._optimized(form) if device is None else store_rounded(self._optimized(form))
         choose, spread = (chooser(machine), None) if device is None else _for_device(device, self.program.settings)
+        choose = replace(choose, workspace=self.program.settings.workspace_limit)
         if form.mode != "fastest":
             with stage("schedule"):
                 optimized = schedule(optimized, choose.head)
@@ -228,7 +249,7 @@ def _too_large(name: str, limit: int, best: Lowered) -> CompilerError:
         "E260",
         f"{name} needs {best.memory.bytes:,} bytes of working memory, and its limit is {limit:,}",
         facts=[f"{r.name} : {r.dims}, {r.bytes:,} bytes" for r in largest],
-        remedy="a larger `memory_limit`, smaller dims, or `pb.checkpoint` around parts that may be computed again",
+        remedy="a larger `memory_limit`, smaller dims, `swap=True`, or `pb.checkpoint` around parts to compute again",
     )
 
 

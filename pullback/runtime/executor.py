@@ -25,7 +25,8 @@ from pullback.ir.program import program_of
 from pullback.ir.types import dtype_named
 from pullback.machine import SCALAR, Machine, native
 from pullback.records import dataclass, replace
-from pullback.runtime.arena import arenas, empty
+from pullback.runtime import swap
+from pullback.runtime.arena import Lender, arenas, empty
 from pullback.runtime.buffer import NDArray, Spans, address, aligned_bytes, prepared
 from pullback.runtime.compile import (
     RefusedError,
@@ -80,7 +81,7 @@ class _Slot:
 class Executable:
     """A compiled program for fixed dims.
 
-    `dims` are the values of the dims that are arguments of its C.
+    `dims` are the values of the dims that are arguments of its C. `folder` takes the file of a program that swaps.
 
     Attributes:
         record: its C and the data that a call needs.
@@ -89,9 +90,11 @@ class Executable:
     """
 
     def __init__(
-        self, record: Record, entry: Entry, lowered: Callable[[], Lowered], dims: Sequence[int] = (), threads: int = 1
-    ) -> None:
+        self, record: Record, entry: Entry, lowered: Callable[[], Lowered], dims: Sequence[int] = (), threads: int = 1,
+        folder: str = "",
+    ) -> None:  # fmt: skip
         self.record = record
+        self._folder = folder
         self.pool = pool_address(threads) if record.threaded else 0
         self.workers = threads if self.pool else 1
         self._dims = tuple(dims)
@@ -104,7 +107,15 @@ class Executable:
 
     def on(self, threads: int) -> Executable:
         """The same code on another number of threads."""
-        return Executable(self.record, self._entry, self._lowered, self._dims, threads)
+        return Executable(self.record, self._entry, self._lowered, self._dims, threads, self._folder)
+
+    @cached_property
+    def _arenas(self) -> Lender:
+        """Where working memory comes from: the pool, or a file behind it for the program's swap."""
+        r = self.record
+        if not (self._folder and r.swap_bytes):
+            return arenas()
+        return swap.Arenas(self._folder, r.arena_bytes - r.worker_bytes - r.swap_bytes, r.swap_bytes)
 
     @property
     def arena_bytes(self) -> int:
@@ -165,6 +176,8 @@ class Executable:
             raise error
 
         r = self.record
+        if r.swap_bytes:
+            return None  # it takes memory from the pool
         checks = failed if r.sites else None
         pool = self.pool if r.threaded else None
         return fast_entry(self._entry, r.inputs, r.outputs, form, self.arena_bytes, checks, r.brief, look, held,
@@ -178,7 +191,7 @@ class Executable:
         return a if usable else np.empty(slot.shape, slot.dtype)
 
     def _call(self, inputs: list[int], outputs: list[int]) -> None:
-        memory, count = arenas().lend(self.arena_bytes) if self.arena_bytes else (0, 0)
+        memory, count = self._arenas.lend(self.arena_bytes) if self.arena_bytes else (0, 0)
         try:
             last = (self.pool,) if self.record.threaded else ()
             if not self.record.sites:
@@ -190,7 +203,7 @@ class Executable:
                 raise check_error(self._site(code), int(fault[0]), int(fault[1]))
         finally:
             if memory:
-                arenas().give_back(memory, count)
+                self._arenas.give_back(memory, count)
 
     def _site(self, code: int) -> Site:
         """The site of the check with this code."""
@@ -272,8 +285,9 @@ def compile_program(
     record, library, lowered = _compiled(program, dims, entry)
     limit = program.settings.memory_limit
     if limit is not None and record.worker_bytes:
-        threads = min(threads, 1 + max(0, limit - record.arena_bytes) // record.worker_bytes)
-    return Executable(record, record.entry(library), lowered, threads=threads)
+        resident = record.arena_bytes - record.swap_bytes
+        threads = min(threads, 1 + max(0, limit - resident) // record.worker_bytes)
+    return Executable(record, record.entry(library), lowered, threads=threads, folder=program.settings.swap)
 
 
 Compiled = tuple[Record, Library, Callable[[], "Lowered"]]

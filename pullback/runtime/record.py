@@ -58,6 +58,7 @@ class Record:
         units: its C, in separately compiled files.   straight: whether the first only calls the others.
         name: its C name.
         arena_bytes: the size of its arena.   worker_bytes: additional bytes for each further worker.
+        swap_bytes: the bytes of the arena, before those of the worker, that may lie in a file.
         sites: the number of its range checks.
         in_place: output and input positions that may be one array.
         flags: compiler flags after the usual ones.
@@ -79,6 +80,7 @@ class Record:
     worker_bytes: int = 0
     threaded: bool = False
     straight: bool = False
+    swap_bytes: int = 0
 
     @staticmethod
     def of(function: Function, source: Source, flags: tuple[str, ...] = ()) -> Record:
@@ -86,7 +88,7 @@ class Record:
         return Record(source.units or (source.text,), source.name, source.arena_bytes, len(source.sites),
                       tuple(Parameter.of(b) for b in function.inputs),
                       tuple(Parameter.of(b) for b in function.outputs), function.in_place, flags, _is_brief(function),
-                      source.dims, source.worker_bytes, source.threaded, source.straight)
+                      source.dims, source.worker_bytes, source.threaded, source.straight, source.swap_bytes)
 
     @staticmethod
     def read(data: dict[str, Any]) -> Record:
@@ -96,7 +98,7 @@ class Record:
         pairs = tuple((int(o), int(i)) for o, i in data["in_place"])
         return Record(tuple(data["units"]), data["name"], data["arena_bytes"], data["sites"], tuple(inputs),
                       tuple(outputs), pairs, tuple(data["flags"]), data["brief"], tuple(data["dims"]),
-                      data["worker_bytes"], data["threaded"], data["straight"])
+                      data["worker_bytes"], data["threaded"], data["straight"], data["swap_bytes"])
 
     @property
     def text(self) -> Text:

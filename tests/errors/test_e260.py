@@ -22,6 +22,6 @@ CompilerError [E260] f needs 8,000 bytes of working memory, and its limit is 1,0
    | f(np.ones(1000))
    | ^^^^^^^^^^^^^^^^
    | row : f64[1000], 8,000 bytes
-  try: a larger `memory_limit`, smaller dims, or `pb.checkpoint` around parts that may be computed again      See `pullback explain-error E260`
+  try: a larger `memory_limit`, smaller dims, `swap=True`, or `pb.checkpoint` around parts to compute again      See `pullback explain-error E260`
 """
     )

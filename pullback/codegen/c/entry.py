@@ -121,6 +121,9 @@ def entry_comment(unit: Unit) -> str:
     text = f"/* Returns 0. `arena` has {thousands(plan.bytes)} bytes, aligned to 64."
     if plan.slots:
         text = f"/* Returns 0. `arena` has {unit.name}_arena_bytes(..) bytes, aligned to 64."
+    elif plan.swap_bytes:
+        end = plan.shared_bytes
+        text += f" Copies alone touch those from {thousands(end - plan.swap_bytes)} to {thousands(end)}."
     elif not plan.bytes:
         text = "/* Returns 0. `arena` is not used and may be null."
     if unit.function.dims:

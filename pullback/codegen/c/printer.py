@@ -55,7 +55,7 @@ def print_c(function: Function, plan: MemoryPlan, printing: Printing, dialect: D
         whole = lambda: unmarked
     return Source(whole, unit.name, declaration, tuple(unit.sites), plan.bytes, len(unit.kernel_texts),
                   tuple(d.name for d in f.dims), arena_declaration, tuple(map(str, f.needs)), plan.worker_bytes,
-                  bool(pool), units, len(units) > 1 and only_calls(unit), places)
+                  plan.swap_bytes, bool(pool), units, len(units) > 1 and only_calls(unit), places)
 
 
 def _units(unit: Unit, before: str, after: str) -> tuple[str, ...]:

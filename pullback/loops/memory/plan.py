@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from pullback.ir.index import as_index
 from pullback.ir.types import i8, u8
@@ -24,6 +25,7 @@ from pullback.loops.program.values import STACK_LIMIT, Buffer
 from pullback.records import dataclass, field
 from pullback.state import weakly_cached
 
+SPACES: Final = ("arena", "swap", "worker")  # in the order in which they lie
 FEW = 8  # most elements of a buffer that may be a local array
 NEAR = 50  # a plan within 1 / n of the live bytes is good enough
 TRIES, MANY = 12, 400  # placements tried for each order; a single one for more buffers than this
@@ -35,7 +37,8 @@ class MemoryPlan:
 
     The last `worker_bytes` of the `bytes` belong to one worker; each further worker needs as much again behind them.
     Buffers whose sizes are known only at run time are in `slots`, between all other bytes and those of workers. Buffers
-    in `local` are local arrays and take nothing of the arena.
+    in `local` are local arrays and take nothing of the arena. Copies alone touch the `swap_bytes` before those of the
+    worker.
     """
 
     offsets: dict[Buffer, int]
@@ -45,6 +48,12 @@ class MemoryPlan:
     slots: tuple[Slot, ...] = ()
     worker_bytes: int = 0
     local: tuple[Buffer, ...] = ()
+    swap_bytes: int = 0
+
+    @property
+    def resident_bytes(self) -> int:
+        """The bytes that statements use; the others may lie in a file."""
+        return self.bytes - self.swap_bytes
 
     @property
     def shared_bytes(self) -> int:
@@ -64,8 +73,14 @@ class MemoryPlan:
 
     @property
     def peak(self) -> int:
-        """The bytes up to the last buffer's end: the arena before rounding."""
-        return max((o + b.bytes for b, o in self.offsets.items()), default=0)
+        """The resident bytes up to the last buffer's end: the arena before rounding."""
+        return max((o + b.bytes for b, o in self.resident.items()), default=0)
+
+    @property
+    def resident(self) -> dict[Buffer, int]:
+        """The offsets as if there were no swap."""
+        before = {"worker": self.swap_bytes}
+        return {b: o - before.get(b.space, 0) for b, o in self.offsets.items() if b.space != "swap"}
 
 
 @dataclass
@@ -109,7 +124,7 @@ class Lifetimes:
 
     def _touch(self, s: Stmt) -> None:
         for b in mentioned(s):
-            if b.space in ("arena", "worker"):
+            if b.space in SPACES:
                 first = self.lives.get(b, (self.now, 0))[0]
                 around = self.inside.setdefault(b, tuple(self.open))
                 depth = next((k for k, (x, y) in enumerate(zip(around, self.open, strict=False)) if x != y),
@@ -161,10 +176,14 @@ def plan(function: Function) -> MemoryPlan:
     lives = {b: life for b, life in walk.lives.items() if b not in local}
     slots = share_slots({b: life for b, life in lives.items() if b.elements.constant is None}, function.needs)
     known = {b: life for b, life in lives.items() if b.elements.constant is not None}
-    offsets, size = _best_places({b: life for b, life in known.items() if b.space == "arena"})
-    own, each = _best_places({b: life for b, life in known.items() if b.space == "worker"})
-    offsets |= {b: size + offset for b, offset in own.items()}
-    return MemoryPlan({b: offsets[b] for b in known}, size + each, lives, walk.now, slots, each, tuple(local))
+    offsets: dict[Buffer, int] = {}
+    sizes: list[int] = []
+    for space in SPACES:
+        own, size = _best_places({b: life for b, life in known.items() if b.space == space})
+        offsets |= {b: sum(sizes) + offset for b, offset in own.items()}
+        sizes.append(size)
+    _, away, each = sizes
+    return MemoryPlan({b: offsets[b] for b in known}, sum(sizes), lives, walk.now, slots, each, tuple(local), away)
 
 
 def _local(function: Function) -> dict[Buffer, None]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pullback.errors import VerifyError
 from pullback.ir.index import Data, DimSymbol, Index, Var
-from pullback.loops.memory.plan import MemoryPlan, mentioned, uses
+from pullback.loops.memory.plan import SPACES, MemoryPlan, mentioned, uses
 from pullback.loops.memory.slots import ALIGNMENT
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Assign, Call, For, Function, If, Kernel, Let, LetIndex, Loop, Stmt
@@ -134,7 +134,7 @@ class _Scopes:
                 raise VerifyError("E310", what)
 
     def _buffer(self, b: Buffer) -> None:
-        if not (b in self.buffers or b.space in LOCAL or (self.arena and b.space in ("arena", "worker"))):
+        if not (b in self.buffers or b.space in LOCAL or (self.arena and b.space in SPACES)):
             raise VerifyError("E310", f"{b} ({b.space}) is not known here")
 
 
@@ -177,7 +177,7 @@ class _Memory:
     def _run(self, s: Stmt, valid: dict[Buffer, bool]) -> None:
         reads, writes = uses(s)
         for b in reads:
-            if b.space in ("arena", "worker"):
+            if b.space in SPACES:
                 _require(valid.get(b, False), f"{b} is read, but its memory holds something else")
         for b in writes:
             for c in self.rivals.get(b, ()):

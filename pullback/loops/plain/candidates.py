@@ -8,6 +8,7 @@ that vectors cannot do the work. They raise `Declined`, and the next candidate i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from typing import Final
 
 from pullback.ir import nodes as ir
@@ -108,11 +109,13 @@ class Chooser:
         machine: the target processor.
         strategies: the sources of candidates.
         wish: the candidate to take if it exists, for experiments.
+        workspace: the most bytes of working memory of a kernel, such as packed panels; None for any.
     """
 
     machine: Machine
     strategies: Strategies
     wish: Wish | None = None
+    workspace: int | None = None
 
     @property
     def head(self) -> Head:
@@ -167,8 +170,16 @@ class Chooser:
                 raise
             except Declined:
                 continue
+            if self.workspace is not None and workspace(made) > self.workspace:
+                continue
             return replace(made, choice=chosen(c, asked[k + 1 :])), tuple(builder.arguments)
         raise Declined
+
+
+def workspace(kernel: Kernel) -> float:
+    """The bytes of working memory that a kernel has while it runs; infinity if they follow from dims."""
+    counts = [b.elements.constant for b in kernel.scratch]
+    return sum(inf if n is None else n * b.dtype.size for n, b in zip(counts, kernel.scratch))
 
 
 def _one_by_one(builder: KernelBuilder) -> Kernel:

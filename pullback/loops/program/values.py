@@ -9,9 +9,10 @@ with a name and no range except its extent.
 
 Buffers are flat and row-major. Their space says where they live: "input" and "output" are parameters of the function,
 "parameter" those of a kernel, "arena" has a byte offset given by `memory.plan`, "stack" is a local array of a kernel,
-at most 4 KiB. Each worker of a parallel statement has its own copy of a "worker" buffer, behind the arena. On a device
-each group of threads has its own "shared" buffers, and each thread its row of a "registers" buffer of shape
-[threads, n]. Nodes are compared by identity; nothing here is interned.
+at most 4 KiB. "swap" buffers lie behind those of the arena; copies alone touch them. Each worker of a parallel
+statement has its own copy of a "worker" buffer, behind both. On a device each group of threads has its own "shared"
+buffers, and each thread its row of a "registers" buffer of shape [threads, n]. Nodes are compared by identity; nothing
+here is interned.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pullback.ir.types import DType, bool_, i64
 from pullback.records import dataclass, field
 from pullback.state import cached
 
-Space = Lit["input", "output", "parameter", "arena", "worker", "stack", "shared", "registers"]
+Space = Lit["input", "output", "parameter", "arena", "swap", "worker", "stack", "shared", "registers"]
 BinaryOp = Lit["+", "-", "*", "/", "max", "min", "&&", "||", "==", "!=", "<", ">", "<=", ">=", "&", "|", "^", ">>"]
 UnaryOp = Lit["-", "!"]
 
