@@ -227,7 +227,7 @@ class PythonEntry:
         return arrays
 
     def _are_apart(self, pointers: Sequence[int], targets: Sequence[int]) -> bool:
-        """Whether no target shares memory with another target, or with an input that is not the same array in place."""
+        """Whether no target shares memory with another one, or with an input other than its own."""
         same = {j for k, j in self._in_place.items() if targets[k] == pointers[j]}
         sizes = zip(pointers, self._input_bytes, strict=True)
         given = [(start, size, False) for j, (start, size) in enumerate(sizes) if j not in same]

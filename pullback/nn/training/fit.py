@@ -221,7 +221,7 @@ def evaluate(
 def predict(
     net: Any, data: Any, *, parameters: Any, state: Any = None, batch_size: int | None = None, **options: Any
 ) -> Any:
-    """Return the results of a network for all samples of a data set, computed in batches in inference mode.
+    """Return the results of a network for all samples, computed in batches in inference mode.
 
     Args:
         net: a Layer.
@@ -250,7 +250,9 @@ def predict(
             "E518", f"predict: {type(net).__name__} is no network", remedy="a Layer, such as `nn.dense(10)`"
         )
     state = {} if state is None else state
-    inputs_of = (lambda batch: batch[0]) if isinstance(data, Dataset) else (lambda batch: batch)
+
+    def inputs_of(batch: Any) -> Any:
+        return batch[0] if isinstance(data, Dataset) else batch
 
     def result(parameters: Any, state: Any, x: Any) -> Any:
         return net.apply(parameters, state, x, training=False)[0]

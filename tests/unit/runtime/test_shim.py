@@ -107,7 +107,7 @@ def test_an_array_that_lies_otherwise_is_copied() -> None:
 
 
 def test_a_donated_array_takes_its_own_result() -> None:
-    """The array itself is updated in place; a part of it, or another array that shares its memory, goes the long way."""
+    """The array itself is updated in place; a part of it, or another one in its memory, goes the long way."""
 
     @pb.function(donate=("a",))
     def added(a: Any, x: Any) -> Any:
