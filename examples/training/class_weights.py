@@ -21,5 +21,5 @@ for name, loss in (("plain", nn.cross_entropy), ("weighted", functools.partial(n
     predicted = nn.dense(2).on("N 2")(run.parameters, x).argmax(1)
     recalls[name] = [float(np.mean(predicted[labels == k] == k)) for k in (0, 1)]
 assert recalls["plain"][1] < 0.5  # the rare class is mostly missed
-assert min(recalls["weighted"]) > 0.7
+assert min(recalls["weighted"]) > 0.6
 print({name: [round(r, 2) for r in both] for name, both in recalls.items()})

@@ -20,5 +20,5 @@ for name, dataset in (("plain", points), ("balanced", points.balanced())):
     run = nn.fit(nn.dense(3), nn.cross_entropy, dataset, optimizer=nn.adam(0.05), epochs=20, progress=False)
     predicted = nn.dense(3).on("N 2")(run.parameters, x).argmax(1)
     recalls[name] = min(float(np.mean(predicted[labels == k] == k)) for k in range(3))
-assert recalls["plain"] < 0.75 < recalls["balanced"]
+assert recalls["balanced"] > recalls["plain"] + 0.2
 print(f"labels {np.bincount(labels)}, drawn {drawn}; least recall", {name: round(r, 2) for name, r in recalls.items()})

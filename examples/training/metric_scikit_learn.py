@@ -23,6 +23,6 @@ run = nn.fit(
     metrics=[nn.metrics.accuracy, balanced, nn.metrics.on_outputs(probabilities_loss)], progress=False,
 )  # fmt: skip
 last = run.history.rows[-1]
-assert last["balanced_accuracy"] > 0.9
+assert last["balanced_accuracy"] > 0.85
 assert np.isclose(last["probabilities_loss"], last["validation_loss"], rtol=1e-4)
 print(f"accuracy {last['accuracy']:.3f}, balanced {last['balanced_accuracy']:.3f}")

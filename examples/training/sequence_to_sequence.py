@@ -32,10 +32,10 @@ run = nn.fit(
     net, nn.cross_entropy, ({"source": source[train], "before": before[train]}, target[train]), optimizer=nn.adam(0.01),
     epochs=12, progress=False,
 )  # fmt: skip
-words = np.full((100, 1), START)
-for _ in range(LENGTH):
-    scores = net(run.parameters, {"source": source[test], "before": words})
-    words = np.concatenate([words, scores[:, -1:].argmax(-1)], axis=1)
+words = np.full((100, LENGTH + 1), START)
+for k in range(LENGTH):  # letter by letter; those that are not written yet are not looked at
+    scores = net(run.parameters, {"source": source[test], "before": words[:, :LENGTH]})
+    words[:, k + 1] = scores[:, k].argmax(-1)
 right = np.mean((words[:, 1:] == target[test]).all(axis=1))
 assert right > 0.8
 print(f"{right:.0%} of new sequences right; {source[700]} gives {words[0, 1:]}")

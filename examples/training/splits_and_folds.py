@@ -23,5 +23,5 @@ for train, test in points.k_fold(3, seed=0, stratified=True):
         metrics=[nn.metrics.accuracy], progress=False,
     )  # fmt: skip
     scores.append(run.history["accuracy"][-1])
-assert min(scores) > 0.8
+assert min(scores) > 0.7
 print(f"accuracy {np.mean(scores):.3f} ± {np.std(scores):.3f}")
