@@ -17,6 +17,9 @@ def example_modules(directory: Path, without: Container[str] = ()) -> dict[str, 
 
 
 def example_files(directory: Path) -> dict[str, Path]:
-    """The files of a directory of examples by the names of their modules."""
-    found = sorted(directory.rglob("*.py"))
+    """The files of a directory of examples by the names of their modules.
+
+    The training tasks are left out: they run when they are imported.
+    """
+    found = sorted(path for path in directory.rglob("*.py") if path.parent.name != "training")
     return {".".join(path.relative_to(directory).with_suffix("").parts): path for path in found}

@@ -125,8 +125,8 @@ def resize(images: NDArray[np.float64], side: int) -> NDArray[np.float64]:
     # Center of the new pixel i in the old grid; beyond the outermost centers the border value continues.
     center = np.clip((np.arange(side) + 0.5) * extent / side - 0.5, 0, extent - 1)
     weights = np.maximum(0.0, 1.0 - np.abs(center[:, None] - np.arange(extent)))
-    resized: NDArray[np.float64] = np.einsum("im,nmk,jk->nij", weights, images, weights, optimize=True)
-    return resized
+    resized = np.einsum("im,nmk,jk->nij", weights, images, weights, optimize=True)
+    return np.ascontiguousarray(resized)
 
 
 def load_folder(folder: str | os.PathLike[str]) -> Splits:

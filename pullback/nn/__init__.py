@@ -115,6 +115,7 @@ from pullback.nn.training import (
     evaluate,
     find_learning_rate,
     fit,
+    predict,
 )
 from pullback.tracing.public import public_module as _public_module
 
@@ -213,6 +214,7 @@ __all__ = [
     "poisson_nll_loss",
     "polynomial_schedule",
     "positional_encoding",
+    "predict",
     "relu",
     "reshape",
     "residual",

@@ -39,6 +39,7 @@ def fast_entry(
     dims: Sequence[int] = (),
     pool: int | None = None,
     calls: int = -1,
+    in_place: Mapping[int, int] | None = None,
 ) -> Entry | None:
     """Make a callable for arguments of the expected form; None if impossible.
 
@@ -52,6 +53,7 @@ def fast_entry(
         dims: integers that the function takes after its arrays.
         pool: the pool of threads that the function takes, or None.
         calls: the number of calls that it serves; -1 for no limit.
+        in_place: for an output's position, the position of the input that may be the same array.
     Returns:
         entry(*arguments, out=None) -> a tree of arrays and scalars, or NotImplemented for arguments that do not fit.
         Its attribute `left` is the number of remaining calls; `used` says whether it has served a call.
@@ -60,7 +62,8 @@ def fast_entry(
     look = look or Look()
     numbers = (*look.numbers, *[0] * (len(inputs) - len(look.numbers)))
     if module is None:
-        return PythonEntry(function, inputs, outputs, form, arena_bytes, failed, look, numbers, held, dims, pool, calls)
+        return PythonEntry(function, inputs, outputs, form, arena_bytes, failed, look, numbers, held, dims, pool, calls,
+                           in_place or {})  # fmt: skip
     if isinstance(function, FunctionType):  # a function with very many arguments
         return None
     address = ctypes.c_void_p.from_buffer(function).value  # type: ignore[arg-type]
@@ -68,7 +71,7 @@ def fast_entry(
         address,
         function,
         tuple((*_array(p), number) for p, number in zip(inputs, numbers, strict=True)),
-        tuple(map(_array, outputs)),
+        tuple((*_array(p), 0, 1 + (in_place or {}).get(k, -1)) for k, p in enumerate(outputs)),
         form,
         arena_bytes,
         failed is not None,
@@ -110,13 +113,13 @@ class PythonEntry:
     """
 
     __slots__ = ("_arena_bytes", "_arguments", "_checked", "_dims", "_failed", "_fixed", "_function", "_given_form",
-                 "_held", "_input_bytes", "_inputs", "_look", "_output_bytes", "_outputs", "_places", "_pool",
-                 "_result_form", "first", "left", "threads", "used", "usual_threads", "whole")  # fmt: skip
+                 "_held", "_in_place", "_input_bytes", "_inputs", "_look", "_output_bytes", "_outputs", "_places",
+                 "_pool", "_result_form", "first", "left", "threads", "used", "usual_threads", "whole")  # fmt: skip
 
     def __init__(
         self, function: Callable[..., int], inputs: Sequence[Parameter], outputs: Sequence[Parameter], form: Form,
         arena_bytes: int, failed: Callable[[int, int, int], None] | None, look: Look, numbers: Sequence[int],
-        held: Sequence[NDArray], dims: Sequence[int], pool: int | None, calls: int,
+        held: Sequence[NDArray], dims: Sequence[int], pool: int | None, calls: int, in_place: Mapping[int, int],
     ) -> None:
         """Create the entry from the arguments of `fast_entry`; `numbers` has one element per input."""
         self._function = function
@@ -124,6 +127,7 @@ class PythonEntry:
         self._outputs = [(dtype_named(p.dtype).numpy, p.shape) for p in outputs]
         self._input_bytes, self._output_bytes = [*map(_bytes, inputs)], [*map(_bytes, outputs)]
         self._held = tuple(held)
+        self._in_place = in_place
         self._dims = tuple(dims)
         self._arena_bytes = arena_bytes
         self._checked = failed is not None
@@ -223,8 +227,10 @@ class PythonEntry:
         return arrays
 
     def _are_apart(self, pointers: Sequence[int], targets: Sequence[int]) -> bool:
-        """Whether no target shares memory with an input or another target."""
-        given = [(start, size, False) for start, size in zip(pointers, self._input_bytes, strict=True)]
+        """Whether no target shares memory with another one, or with an input other than its own."""
+        same = {j for k, j in self._in_place.items() if targets[k] == pointers[j]}
+        sizes = zip(pointers, self._input_bytes, strict=True)
+        given = [(start, size, False) for j, (start, size) in enumerate(sizes) if j not in same]
         given += [(start, size, True) for start, size in zip(targets, self._output_bytes, strict=True)]
         end = end_of_targets = 0
         for start, size, is_target in sorted(given):

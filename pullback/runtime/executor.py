@@ -181,7 +181,7 @@ class Executable:
         checks = failed if r.sites else None
         pool = self.pool if r.threaded else None
         return fast_entry(self._entry, r.inputs, r.outputs, form, self.arena_bytes, checks, r.brief, look, held,
-                          self._dims, pool, calls)
+                          self._dims, pool, calls, self.in_place)
 
     def _target(self, k: int, a: NDArray, inputs: Sequence[NDArray], given: Spans) -> NDArray:
         """The array that the program writes for output k: the given one, or a temporary if that is unsuitable."""

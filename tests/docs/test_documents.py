@@ -112,7 +112,8 @@ def test_the_readme_is_short() -> None:
 
 
 def test_all_examples_are_in_the_index() -> None:
-    text = (ROOT / "docs" / "howto" / "examples.md").read_text(encoding="utf-8")
+    pages = (ROOT / "docs" / "howto" / name for name in ("examples.md", "training_tasks.md"))
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
     there = {path.relative_to(ROOT).as_posix() for path in (ROOT / "examples").rglob("*.py")}
     assert set(re.findall(r"\(../../(examples/[\w/]+\.py)\)", text)) == there
 

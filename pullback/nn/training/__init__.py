@@ -3,7 +3,7 @@
 from pullback.nn.training.callbacks import CSVLogger, TrainingState
 from pullback.nn.training.checkpoint import Checkpoints
 from pullback.nn.training.finder import LearningRates, find_learning_rate
-from pullback.nn.training.fit import evaluate, fit
+from pullback.nn.training.fit import evaluate, fit, predict
 from pullback.nn.training.history import History
 from pullback.nn.training.loop import Run
 from pullback.nn.training.monitors import EarlyStopping, ReduceLROnPlateau
@@ -24,4 +24,5 @@ __all__ = [
     "evaluate",
     "find_learning_rate",
     "fit",
+    "predict",
 ]

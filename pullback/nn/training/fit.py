@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, Final
 
 import numpy as np
 
-from pullback.data import Splits, batches_of
+import pullback as pb
+from pullback.data import Dataset, Splits, batches_of
 from pullback.data.loader import first_batch
 from pullback.errors import UsageError
 from pullback.ir.settings import MemoryMode
+from pullback.nn.layer import Layer
 from pullback.nn.optimizers import Optimizer, check_descends, ema
 from pullback.nn.optimizers.scaled import Scaled
 from pullback.nn.settings import check_seed
@@ -25,9 +27,10 @@ from pullback.nn.training.sameness import shared
 from pullback.nn.training.shared import SharedUpdates
 from pullback.nn.training.step import Carry, Updates
 from pullback.nn.training.task import task_of
-from pullback.nn.training.validation import validation_of
+from pullback.nn.training.validation import sized_batches, validation_of
+from pullback.tracing import tree
 
-__all__ = ["evaluate", "fit"]
+__all__ = ["evaluate", "fit", "predict"]
 
 HOW: Final = ("newest intact", "anyway")
 
@@ -213,6 +216,65 @@ def evaluate(
     carry = Carry(task.parameters, task.state, None)
     validation = validation_of(task, data, "data", ("loss", *task.metrics), carry, batch_size, **options)
     return validation.measured(carry, 0)
+
+
+def predict(
+    net: Any, data: Any, *, parameters: Any, state: Any = None, batch_size: int | None = None, **options: Any
+) -> Any:
+    """Return the results of a network for all samples, computed in batches in inference mode.
+
+    Args:
+        net: a Layer.
+        data: the inputs, an array or a tree of arrays (N, ...); or a Dataset, whose transforms apply and whose targets
+            are not used; or an iterable of batches of inputs.
+        parameters: the parameters of the network.
+        state: the state of the network.
+        batch_size: the number of samples per batch; by default as many as make arrays of 4 MiB.
+        options: the options of `pb.function`, such as `device="cuda"`.
+    Returns:
+        An array (N, ...), or a tree of arrays if the network has several results.
+    Raises:
+        DataError: [E512] there is no data.   ShapeError: the network does not accept the inputs.
+        UsageError: [E518] the first argument is not a Layer.
+    Cost:
+        One inference for each batch. A last, smaller batch has a program of its own.
+
+    >>> from pullback import nn
+    >>> net = nn.dense(2).on("N 3")
+    >>> parameters, _ = net.init(seed=0)
+    >>> nn.predict(net, np.ones((1000, 3), np.float32), parameters=parameters).shape
+    (1000, 2)
+    """
+    if not isinstance(net, Layer):
+        raise UsageError(
+            "E518", f"predict: {type(net).__name__} is no network", remedy="a Layer, such as `nn.dense(10)`"
+        )
+    state = {} if state is None else state
+
+    def inputs_of(batch: Any) -> Any:
+        return batch[0] if isinstance(data, Dataset) else batch
+
+    def result(parameters: Any, state: Any, x: Any) -> Any:
+        return net.apply(parameters, state, x, training=False)[0]
+
+    function = pb.function(**options)(result)
+    source = sized_batches(
+        data, batch_size, lambda batch: function.program(parameters, state, inputs_of(batch)),
+        memory_limit=options.get("memory_limit"),
+    )  # fmt: skip
+    found = [tree.map_leaves(np.asarray, function(parameters, state, inputs_of(batch))) for batch in _in_order(source)]
+    return tree.map_leaves(lambda *parts: np.concatenate(parts), *found)
+
+
+def _in_order(source: Any) -> Iterator[Any]:
+    """All batches of a source once."""
+    number = 0
+    while source.steps is None or number < source.steps:
+        stacked = source.stacked(0, number, 1)
+        if stacked is None:  # the end of an iterable
+            return
+        yield tree.map_leaves(lambda x: x[0], stacked)
+        number += 1
 
 
 def _averaging(optimizer: Any, decay: Any) -> Optimizer:

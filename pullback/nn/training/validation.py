@@ -22,7 +22,7 @@ from pullback.nn.training.step import Carry, compiled, is_compiled, seconds_of, 
 from pullback.nn.training.task import Task
 from pullback.tracing import tree
 
-__all__ = ["Measure", "Validation", "validation_of"]
+__all__ = ["Measure", "Validation", "sized_batches", "validation_of"]
 
 BUDGET: Final = 4 << 20  # bytes of all arrays that one batch makes, by default
 
@@ -146,20 +146,39 @@ def validation_of(
         options: the options of `pb.function`.
     """
     measure = Measure(task.measured, task.in_python, **options)
-    source = _batches(data, batch_size)
-    task.check_source(source, data, name)
-    if isinstance(source, Samples) and batch_size is None:
-        total, source = source.count, _batches(data, similar)
-        program = measure.program(carry, first_batch(source))
-        budget = min(BUDGET, options.get("memory_limit") or BUDGET)
-        most = max(1, min(total, budget * source.items // max(1, _bytes(program.body))))
-        wider = _batches(data, min(range(most, most // 2, -1), key=lambda size: total % size))
-        with suppress(ShapeError):
-            measure.program(carry, first_batch(wider))
-            source = wider
+    task.check_source(_batches(data, batch_size), data, name)
+    source = sized_batches(
+        data, batch_size, lambda batch: measure.program(carry, batch), similar, options.get("memory_limit")
+    )
     program = measure.program(carry, first_batch(source))
     stack = stack_size(seconds_of(program), source.whole) if source.whole else 1
     return Validation(measure, source, columns, stack)
+
+
+def sized_batches(
+    data: Any, batch_size: int | None, program: Callable[[Any], ir.Program], similar: int | None = None,
+    memory_limit: int | None = None,
+) -> Batches:  # fmt: skip
+    """All samples in order, in batches of the given size, or of as many samples as make arrays of 4 MiB.
+
+    Args:
+        data: the data set.
+        batch_size: the number of samples per batch, or None.
+        program: the program for a batch, whose arrays count.
+        similar: the batch size of a program that takes no other.
+        memory_limit: a limit on these arrays below 4 MiB.
+    """
+    source = _batches(data, batch_size)
+    if not isinstance(source, Samples) or batch_size is not None:
+        return source
+    total, source = source.count, _batches(data, similar)
+    budget = min(BUDGET, memory_limit or BUDGET)
+    most = max(1, min(total, budget * source.items // max(1, _bytes(program(first_batch(source)).body))))
+    wider = _batches(data, min(range(most, most // 2, -1), key=lambda size: total % size))
+    with suppress(ShapeError):
+        program(first_batch(wider))
+        source = wider
+    return source
 
 
 def _batches(data: Any, size: int | None) -> Batches:

@@ -97,6 +97,7 @@ typedef struct {
     int type; /* NumPy's number of the element type */
     int axes;
     int number; /* of an input of rank 0: OR_NUMBER, ONLY_NUMBER, or 0 */
+    int taken;  /* of an output: 1 + the input that may be the same array, or 0 */
     npy_intp shape[MOST_AXES];
     size_t bytes;
 } Array;
@@ -726,7 +727,9 @@ static inline ALWAYS PyObject *run(Entry *self, PyObject *const *args, PyObject 
             if (!fits(target, a, NPY_ARRAY_WRITEABLE)) REFUSE;
             char *data = PyArray_DATA((PyArrayObject *)target);
             for (int j = 0; j < at; ++j)
-                if (overlap(pointers[j], self->arrays[j].bytes, data, a->bytes)) REFUSE;
+                if (overlap(pointers[j], self->arrays[j].bytes, data, a->bytes)
+                    && (j != a->taken - 1 || pointers[j] != data))
+                    REFUSE;
         } else {
             int joined = is_complex && self->joined[k];
             target = joined ? new_result(a->axes, a->shape, complex_type(a->type), 2 * a->bytes)
@@ -1037,12 +1040,13 @@ static PyObject *quicken(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* (shape, NumPy's number of the element type, its size); of an input also whether it may be a number */
+/* (shape, NumPy's number of the element type, its size); of an input also whether it may be a number, of an output 0 and
+   `taken` */
 static int read_array(PyObject *item, Array *a) {
     PyObject *shape;
     Py_ssize_t size;
-    a->number = 0;
-    if (!PyArg_ParseTuple(item, "O!in|i", &PyTuple_Type, &shape, &a->type, &size, &a->number)) return 0;
+    a->number = a->taken = 0;
+    if (!PyArg_ParseTuple(item, "O!in|ii", &PyTuple_Type, &shape, &a->type, &size, &a->number, &a->taken)) return 0;
     a->axes = (int)PyTuple_GET_SIZE(shape);
     a->bytes = (size_t)size;
     for (int k = 0; k < a->axes; ++k) {

@@ -28,7 +28,7 @@ class DeviceCall(PythonEntry):
                  form: Form, look: Look, held: Sequence[Any], calls: int) -> None:  # fmt: skip
         """Create the entry; `queued` calls the program, and the rest is as for `fast_entry`."""
         numbers = (*look.numbers, *[0] * (len(inputs) - len(look.numbers)))
-        super().__init__(_no_function, inputs, (), form, 0, None, look, numbers, held, (), None, calls)
+        super().__init__(_no_function, inputs, (), form, 0, None, look, numbers, held, (), None, calls, {})
         self._gpu, self._queued = gpu, queued
         self._wanted = [(k, dtype_named(p.dtype), *read) for k, (p, read) in enumerate(zip(inputs, self._inputs))]
         self._names = [p.name for p in inputs]

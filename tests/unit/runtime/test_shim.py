@@ -106,6 +106,29 @@ def test_an_array_that_lies_otherwise_is_copied() -> None:
     assert f(odd).tolist() == [0.0] * 3
 
 
+def test_a_donated_array_takes_its_own_result() -> None:
+    """The array itself is updated in place; a part of it, or another one in its memory, goes the long way."""
+
+    @pb.function(donate=("a",))
+    def added(a: Any, x: Any) -> Any:
+        return {k: v + x for k, v in a.items()}, pb.sum(x)
+
+    a, x, total = {"u": np.zeros(3), "v": np.ones((2, 3))}, np.ones(3), np.zeros(())
+    for _ in range(3):
+        added(a, x, out=(a, total))
+    assert a["u"].tolist() == [3.0] * 3
+    assert (a["v"] == 4.0).all()
+    (entry,) = added._entries
+    assert entry(a, x, out=(a, total)) is not NotImplemented
+    memory = np.zeros(4)
+    given, shifted = {**a, "u": memory[:3]}, {**a, "u": memory[1:]}
+    assert entry(given, x, out=(shifted, total)) is NotImplemented
+    assert entry(given, memory[1:], out=(given, total)) is NotImplemented  # `x` is read after the write
+    assert entry({**a, "u": memory[:3]}, memory[:3], out=({**a, "u": memory[:3]}, total)) is NotImplemented
+    both = added({**a, "u": np.zeros(3)}, x, out=(shifted, total))[0]  # the long way
+    assert both["u"].tolist() == [1.0] * 3
+
+
 def test_an_overlapping_or_read_only_result_goes_the_long_way() -> None:
     f = entry_of(double, np.ones(3), dims=_dims(double, np.ones(3)))
     x = np.ones(5)
