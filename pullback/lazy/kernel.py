@@ -23,6 +23,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.dims import has_empty_extent
 from pullback.ir.interpret import interpret
 from pullback.lazy.counts import COUNTS
+from pullback.lazy.quick import prepare
 from pullback.lazy.types import ArrayType
 from pullback.state import cached, context_variable
 
@@ -96,6 +97,11 @@ class Kernel:
         return self._stepwise(values)
 
     @property
+    def entry(self) -> Callable[..., Any] | None:
+        """The compiled code, as a function of the values; None before there is any."""
+        return self._entry
+
+    @property
     def program(self) -> ir.Program:
         """The program, made on first use."""
         own = self._program
@@ -147,6 +153,7 @@ class Kernel:
         self._slowly = self._slow_entry(made)
         self._entry = _threaded(entry_of) if made.record.threaded else entry_of(1)
         self._state = "compiled"
+        prepare()
         COUNTS.compiled += 1
 
     def _slow_entry(self, executable: Any) -> Callable[..., Any]:

@@ -130,6 +130,7 @@ def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[A
 
     backward: dict[Any, Any] = {}
     left, right = _Numbers(), _Numbers()
+    method.known, reflected.known = known, backward  # type: ignore[attr-defined]  # for `lazy.quick`
     return method, reflected
 
 
@@ -150,6 +151,7 @@ def unary(operation: Operation) -> Callable[[Any], Any]:
             known[self.type] = node.application
         return node
 
+    method.known = known  # type: ignore[attr-defined]
     return method
 
 

@@ -27,11 +27,11 @@ from pullback.source import user_position
 from pullback.tracing.devices import CPU
 from pullback.tracing.elsewhere import member
 
-__all__ = ["LOCK", "Array", "added", "leaf", "leaf_of", "stored", "value_of", "waiting"]
+__all__ = ["LOCK", "Array", "added", "leaf", "leaf_of", "next_serial", "stored", "value_of", "waiting"]
 
 LOCK: Final = threading.RLock()  # held by who computes arrays, or reads operands of nodes that are not its own
 SHOWN: Final = 1000  # most elements that `repr` copies from a device
-_next: Final = itertools.count().__next__
+next_serial: Final = itertools.count().__next__
 _new: Final = object.__new__
 
 
@@ -66,7 +66,7 @@ class Array:
         self.operands = operands
         self.type = application.type
         self.tracked = tracked and application.floating
-        self.serial = _next()
+        self.serial = next_serial()
         self.value = self.origin = None
 
     if TYPE_CHECKING:  # `lazy.methods`
@@ -307,7 +307,7 @@ def leaf_of(value: np.ndarray[Any, Any], type: ArrayType, tracked: bool, origin:
     made.type = type
     made.value = value
     made.tracked = tracked
-    made.serial = _next()
+    made.serial = next_serial()
     made.origin = origin
     return made
 

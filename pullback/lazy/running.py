@@ -23,6 +23,7 @@ from pullback.lazy.operation import Application
 from pullback.lazy.piece import Piece, piece_of, steps_of
 from pullback.lazy.places import put
 from pullback.lazy.plan import BLOCKING, HEAVY, Chunk, planned
+from pullback.lazy.quick import learn, offer
 from pullback.lazy.tape import Kept, Tape
 from pullback.state import cached, registered
 
@@ -139,6 +140,16 @@ class Straight:
         if self.places and self.piece.device:
             note_checks(results, values, self.places, self.piece.failing)
         return results
+
+    def note(self, threads: int) -> None:
+        """Let C make further calls of this structure, which was computed as a whole on this many threads."""
+        piece = self.piece
+        if self.places or piece.device or not all([a.quick for a in self._applications]):
+            return
+        kernel = piece.forward(self.wrt) if self.tracked else piece.value()
+        if kernel.entry is not None:
+            tape = piece if self.tracked else None
+            learn(self._key, len(self.outputs), self.wrt, kernel.entry, tape, threads == 1 and piece.work >= 2 * HEAVY)
 
     def settle(self, results: Sequence[Any]) -> None:
         """Store the values of the outputs."""
@@ -292,6 +303,8 @@ def force(wanted: Sequence[Array]) -> None:
                 job = job_of(chunks[0])
                 job.begin(chunks.pop())
                 job.settle(job.compute())
+                if job.__class__ is Straight:
+                    job.note(threads)
             else:
                 run_chunks(chunks, threads)
         except BaseException:
@@ -353,3 +366,4 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 Array.forced = staticmethod(force)
+offer(UNSETTLED, force, thread_count)

@@ -1,0 +1,116 @@
+"""Calls in C: known structures run without Python between an operator and the kernel (`runtime/c/lazy.c`).
+
+The extension is built, or loaded from the cache, when the first kernel has code. Until then, and where it cannot be
+built, all is done by the Python code that it stands for, with the same results.
+"""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, Final
+
+from pullback.errors import UsageError
+from pullback.lazy.counts import FURTHER
+from pullback.lazy.node import LOCK, Array, next_serial
+from pullback.lazy.operation import Application
+from pullback.lazy.tape import Tape
+from pullback.runtime.shim import compiled_module, extension
+from pullback.single_flight import single_flight
+from pullback.state import registered
+
+__all__ = ["is_on", "learn", "offer", "prepare", "turn"]
+
+NAME: Final = "_pullback_lazy"
+MOST: Final = 4096  # as in `c/lazy.c`
+_FOUND: Final[list[ModuleType | None]] = registered([], 1, stays="with the process: loaded code")
+_PYTHON: Final[dict[str, Any]] = registered({}, "methods of the class", stays="with the process")  # that C stands for
+_IN_C: Final[dict[str, Any]] = registered({}, "the same", stays="with the process")
+_OFFERED: Final[list[Any]] = registered([], 3, stays="with the process: set on import")
+
+
+class _Structures:
+    """The structures that C knows."""
+
+    def __len__(self) -> int:
+        module = _FOUND[0] if _FOUND else None
+        return 0 if module is None else int(module.known())
+
+    def clear(self) -> None:
+        """Drop them: Python runs the next call of each, and notes it again."""
+        if _FOUND and _FOUND[0] is not None:
+            _FOUND[0].forget()
+
+
+STRUCTURES: Final = registered(_Structures(), MOST)
+
+
+def offer(unsettled: list[Any], force: Callable[..., None], thread_count: Callable[[], int]) -> None:
+    """Take what C needs of `lazy.running`, for `prepare`."""
+    _OFFERED[:] = [unsettled, force, thread_count]
+
+
+def prepare() -> None:
+    """Load the extension, once, and use it."""
+    if not _FOUND:
+        with single_flight(NAME):
+            if not _FOUND:
+                _FOUND.append(_module())
+                turn(True)
+
+
+def _module() -> ModuleType | None:
+    if not _is_wanted() or sysconfig.get_config_var("Py_GIL_DISABLED") or extension() is None:
+        return None
+    module = compiled_module(NAME, "lazy.c")
+    if module is None:
+        return None
+    unsettled, force, thread_count = _OFFERED
+    module.bind(Array, Application, LOCK.acquire, LOCK.release, next_serial, unsettled, force, Array.watched, Tape,
+                thread_count)  # fmt: skip
+    _IN_C["forced"], _PYTHON["forced"] = module.force, staticmethod(force)
+    for name, value in (*vars(Array).items(),):
+        known = getattr(value, "known", None)
+        if known is not None or name == "numpy":
+            _IN_C[name], _PYTHON[name] = module.method(value, known), value
+    FURTHER.append(module.counted)
+    return module
+
+
+def _is_wanted() -> bool:
+    """Whether calls may be made in C.
+
+    Raises:
+        UsageError: [E602] PULLBACK_LAZY_CALLS is neither `c` nor `python`.
+    """
+    name = os.environ.get("PULLBACK_LAZY_CALLS", "c")
+    if name not in ("c", "python"):
+        raise UsageError("E602", f"PULLBACK_LAZY_CALLS={name} is no way to call", remedy="c or python")
+    return name == "c"
+
+
+def is_on() -> bool:
+    """Whether calls are made in C."""
+    return bool(_IN_C) and vars(Array)["numpy"] is _IN_C["numpy"]
+
+
+def turn(on: bool) -> None:
+    """Make calls in C, if there is the extension, or in Python."""
+    for name, value in (_IN_C if on else _PYTHON).items():
+        setattr(Array, name, value)
+
+
+def learn(key: list[int], outputs: int, wrt: Sequence[int], entry: Callable[..., Any], piece: Any, alone: bool) -> None:
+    """Let C run calls of a structure.
+
+    Args:
+        key: that of the piece.   outputs: the number of its results.   wrt: the numbers of the tracked leaves.
+        entry: the compiled kernel.   piece: what a tape is of, or None without one.
+        alone: whether more than one thread would cut the nodes apart.
+    """
+    module = _FOUND[0] if _FOUND else None
+    if module is not None:
+        module.learn(key, outputs, tuple(wrt), entry, piece, alone)
+
