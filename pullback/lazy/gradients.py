@@ -13,7 +13,7 @@ from pullback.errors import DerivativeError
 from pullback.lazy.copies import moved
 from pullback.lazy.higher import differentiable_cotangents, variable
 from pullback.lazy.leaving import OPEN, check_leaves
-from pullback.lazy.node import LOCK, Array, added, stored, value_of
+from pullback.lazy.node import BUSY, LOCK, Array, added, stored, value_of
 from pullback.lazy.operation import as_operand
 from pullback.lazy.places import leaf_at
 from pullback.lazy.plan import planned
@@ -33,7 +33,7 @@ _INSIDE: Final[ContextVar[bool]] = context_variable("inside", False)  # whether 
 def cotangents_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] = ()) -> dict[Array, Any]:
     """The cotangents of all tracked leaves below an array, given its own cotangent; None means 1."""
     cotangents = Cotangents(stops)
-    with LOCK:
+    with LOCK, BUSY:
         since = under_way()
         try:
             threads = thread_count()

@@ -27,11 +27,33 @@ from pullback.source import user_position
 from pullback.tracing.devices import CPU
 from pullback.tracing.elsewhere import member
 
-__all__ = ["LOCK", "Array", "added", "leaf", "leaf_of", "next_serial", "stored", "value_of", "waiting"]
+__all__ = ["BUSY", "LOCK", "SERIALS", "Array", "added", "leaf", "leaf_of", "stored", "value_of", "waiting"]
 
 LOCK: Final = threading.RLock()  # held by who computes arrays, or reads operands of nodes that are not its own
+
+
+class _Busy:
+    """How many are inside LOCK; the holder of LOCK changes it. C, which needs no LOCK where nobody is, reads it.
+
+    An interrupt between two lines may leave it too large, and then C takes LOCK each time.
+    """
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> None:
+        self.count += 1
+
+    def __exit__(self, *error: object) -> None:
+        self.count -= 1
+
+
+BUSY: Final = _Busy()
 SHOWN: Final = 1000  # most elements that `repr` copies from a device
-next_serial: Final = itertools.count().__next__
+SERIALS: Final = itertools.count()
+_next: Final = SERIALS.__next__
 _new: Final = object.__new__
 
 
@@ -66,7 +88,7 @@ class Array:
         self.operands = operands
         self.type = application.type
         self.tracked = tracked and application.floating
-        self.serial = next_serial()
+        self.serial = _next()
         self.value = self.origin = None
 
     if TYPE_CHECKING:  # `lazy.methods`
@@ -307,7 +329,7 @@ def leaf_of(value: np.ndarray[Any, Any], type: ArrayType, tracked: bool, origin:
     made.type = type
     made.value = value
     made.tracked = tracked
-    made.serial = next_serial()
+    made.serial = _next()
     made.origin = origin
     return made
 

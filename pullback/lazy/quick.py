@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pullback.errors import UsageError
 from pullback.lazy.counts import FURTHER
-from pullback.lazy.node import LOCK, Array, next_serial
+from pullback.lazy.node import BUSY, LOCK, SERIALS, Array
 from pullback.lazy.operation import Application
 from pullback.lazy.tape import Tape
 from pullback.runtime.shim import compiled_module, extension
@@ -68,7 +68,7 @@ def _module() -> ModuleType | None:
     if module is None:
         return None
     unsettled, force, thread_count = _OFFERED
-    module.bind(Array, Application, LOCK.acquire, LOCK.release, next_serial, unsettled, force, Array.watched, Tape,
+    module.bind(Array, Application, LOCK.acquire, LOCK.release, BUSY, SERIALS, unsettled, force, Array.watched, Tape,
                 thread_count)  # fmt: skip
     _IN_C["forced"], _PYTHON["forced"] = module.force, staticmethod(force)
     for name, value in (*vars(Array).items(),):
@@ -102,15 +102,17 @@ def turn(on: bool) -> None:
         setattr(Array, name, value)
 
 
-def learn(key: list[int], outputs: int, wrt: Sequence[int], entry: Callable[..., Any], piece: Any, alone: bool) -> None:
+def learn(key: list[int], outputs: int, wrt: Sequence[int], entry: Callable[..., Any], piece: Any, alone: bool,
+          light: bool) -> None:
     """Let C run calls of a structure.
 
     Args:
         key: that of the piece.   outputs: the number of its results.   wrt: the numbers of the tracked leaves.
         entry: the compiled kernel.   piece: what a tape is of, or None without one.
         alone: whether more than one thread would cut the nodes apart.
+        light: whether it may run twice where two threads ask for it at once.
     """
     module = _FOUND[0] if _FOUND else None
     if module is not None:
-        module.learn(key, outputs, tuple(wrt), entry, piece, alone)
+        module.learn(key, outputs, tuple(wrt), entry, piece, alone, light)
 

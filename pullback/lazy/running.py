@@ -18,9 +18,9 @@ from pullback.lazy.device_kernel import DeviceKernel, note_checks
 from pullback.lazy.foreign import ForeignApplication, ForeignTape
 from pullback.lazy.kernel import Kernel, alone, thread_count
 from pullback.lazy.layers import noted
-from pullback.lazy.node import LOCK, Array, waiting
+from pullback.lazy.node import BUSY, LOCK, Array, waiting
 from pullback.lazy.operation import Application
-from pullback.lazy.piece import Piece, piece_of, steps_of
+from pullback.lazy.piece import LIGHT, Piece, piece_of, steps_of
 from pullback.lazy.places import put
 from pullback.lazy.plan import BLOCKING, HEAVY, Chunk, planned
 from pullback.lazy.quick import learn, offer
@@ -149,7 +149,8 @@ class Straight:
         kernel = piece.forward(self.wrt) if self.tracked else piece.value()
         if kernel.entry is not None:
             tape = piece if self.tracked else None
-            learn(self._key, len(self.outputs), self.wrt, kernel.entry, tape, threads == 1 and piece.work >= 2 * HEAVY)
+            is_alone = threads == 1 and piece.work >= 2 * HEAVY
+            learn(self._key, len(self.outputs), self.wrt, kernel.entry, tape, is_alone, piece.work <= LIGHT)
 
     def settle(self, results: Sequence[Any]) -> None:
         """Store the values of the outputs."""
@@ -294,7 +295,7 @@ def at_once(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> lis
 
 def force(wanted: Sequence[Array]) -> None:
     """Compute arrays. Arrays computed before an error stay computed, and others stay as they were."""
-    with LOCK:
+    with LOCK, BUSY:
         since = under_way() if UNSETTLED else 0
         try:
             threads = thread_count()

@@ -41,7 +41,9 @@
 static struct { Py_ssize_t application, operands, type, tracked, serial, value, origin, share; } of;     /* Array */
 static struct { Py_ssize_t number, type, device, floating, checked, view; } in;                    /* Application */
 static PyTypeObject *array_type, *application_type;
-static PyObject *acquire, *release, *next_serial; /* of the lock and of the counter */
+static PyObject *acquire, *release, *serials; /* of the lock; the counter */
+static PyObject *busy, *zero; /* an object with the number of those inside the lock, and 0 */
+static Py_ssize_t busy_at;
 static PyObject *unsettled, *force_slowly, *watched, *tape_of, *thread_count, *none_at_all;
 static unsigned long long found_count;
 
@@ -62,6 +64,7 @@ typedef struct {
     uint64_t hash;
     int length, outputs;
     int alone;       /* for calls on one thread only; with more the nodes are cut apart */
+    int light;       /* so little work that two threads may do it twice */
     PyObject *entry; /* compiled code: it takes the leaves and returns a tuple */
     PyObject *piece; /* for a tape, with the numbers of the tracked leaves; or None */
     PyObject *wrt;
@@ -114,13 +117,14 @@ static PyObject *known_now(PyObject *module, PyObject *nothing) {
     return PyLong_FromLong(record_count);
 }
 
-/* learn(key, outputs, wrt, entry, piece, alone): such calls are `entry`'s from now on. `key` is that of `lazy.piece`, and
+/* learn(key, outputs, wrt, entry, piece, alone, light): such calls are `entry`'s from now on. `key` is that of `lazy.piece`, and
    `piece` makes their tape, or is None. */
 static PyObject *learn(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *key, *wrt, *entry, *piece;
-    int outputs, alone;
-    if (!PyArg_ParseTuple(args, "O!iO!OOp", &PyList_Type, &key, &outputs, &PyTuple_Type, &wrt, &entry, &piece, &alone))
+    int outputs, alone, light;
+    if (!PyArg_ParseTuple(args, "O!iO!OOpp", &PyList_Type, &key, &outputs, &PyTuple_Type, &wrt, &entry, &piece, &alone,
+                          &light))
         return NULL;
     Py_ssize_t n = PyList_GET_SIZE(key), more = PyTuple_GET_SIZE(wrt), length = n + (more ? 1 + more : 0);
     if (length > MOST_KEY) Py_RETURN_NONE;
@@ -137,6 +141,7 @@ static PyObject *learn(PyObject *module, PyObject *args) {
     r->hash = hash_of(r->key, r->length);
     r->outputs = outputs;
     r->alone = alone;
+    r->light = light;
     r->entry = Py_NewRef(entry);
     r->piece = Py_NewRef(piece);
     r->wrt = Py_NewRef(wrt);
@@ -298,8 +303,13 @@ static void *hold(PyObject **to, PyObject *const *from, int count) {
     return to;
 }
 
+#define LOCKED 2 /* the lock has to be taken for this */
+
+/* Whether no thread is inside the lock. */
+static int is_free(void) { return SLOT(busy, busy_at) == zero; }
+
 /* Finds the code for the wanted arrays; 0 where Python is to run, -1 with an error. */
-static int prepare(PyObject *const *wanted, Py_ssize_t count, Call *c) {
+static int prepare(PyObject *const *wanted, Py_ssize_t count, Call *c, int locked) {
     PyObject *outputs[MOST_NODES];
     int order[MOST_NODES], output_count = 0, views = 0;
     if (!++stamp) memset(seen, 0, sizeof seen), ++stamp;
@@ -315,6 +325,7 @@ static int prepare(PyObject *const *wanted, Py_ssize_t count, Call *c) {
     if (!write_steps(order) || !write_rest(order, outputs, &output_count, &views)) return 0;
     Record *r = *place_of(key, key_length, hash_of(key, key_length));
     if (!r || r->outputs != output_count) return 0;
+    if (!locked && !r->light) return LOCKED;
     int alone = r->alone;
     for (int k = 0; k < leaf_count; ++k) c->values[k] = Py_NewRef(SLOT(leaves[k], of.value));
     hold(c->leaves, leaves, c->leaf_count = leaf_count);
@@ -369,10 +380,14 @@ static int find_origins(Call *c, PyObject *results, PyObject **origins) {
 }
 
 /* Stores the results: the outputs are leaves from now on. Who sees a value finds its tape. */
-static int store(Call *c, PyObject *results) {
+static int store(Call *c, PyObject *results, int locked) {
     PyObject *origins[MOST_NODES], *gone[3 * MOST_NODES];
     int count = 0, has_tape = c->piece != Py_None;
     if (has_tape && !find_origins(c, results, origins)) return -1;
+    if (!locked && !is_free()) {
+        for (int k = 0; has_tape && k < c->output_count; ++k) Py_DECREF(origins[k]);
+        return 0;
+    }
     for (int k = 0; k < c->output_count; ++k) {
         PyObject *x = c->outputs[k], *value = PyTuple_GET_ITEM(results, k);
         PyObject *origin = has_tape ? origins[k] : Py_NewRef(Py_None);
@@ -397,10 +412,12 @@ static int store(Call *c, PyObject *results) {
     return 1;
 }
 
-static int run(PyObject *const *wanted, Py_ssize_t count) {
+/* The same. Light work is done without the lock while nobody is inside: here the interpreter lock is enough, and if
+   someone has come in meanwhile, the results are dropped, and Python waits for the lock. */
+static int run(PyObject *const *wanted, Py_ssize_t count, int locked) {
     Call c;
     if (PyList_GET_SIZE(unsettled)) return 0; /* this thread is in the middle of another computation */
-    int fit = prepare(wanted, count, &c);
+    int fit = prepare(wanted, count, &c, locked);
     if (fit != 1) return fit;
     PyObject *results = PyObject_Vectorcall(c.entry, c.values, (size_t)c.leaf_count, NULL);
     if (!results && PyErr_ExceptionMatches(PyExc_Exception)) { /* Python runs it again, and reports what is wrong */
@@ -409,20 +426,22 @@ static int run(PyObject *const *wanted, Py_ssize_t count) {
     } else if (!results) fit = -1;
     else if (!PyTuple_CheckExact(results) || PyTuple_GET_SIZE(results) < c.output_count) fit = 0;
     else {
-        ++found_count;
-        fit = store(&c, results);
+        fit = store(&c, results, locked);
+        found_count += fit == 1;
     }
     Py_XDECREF(results);
     end(&c);
     return fit;
 }
 
-/* Computes arrays, holding the lock; 0 where Python has to, -1 with an error. */
+/* Computes arrays; 0 where Python has to, -1 with an error. */
 static int computed(PyObject *const *wanted, Py_ssize_t count) {
+    int fit = is_free() ? run(wanted, count, 0) : LOCKED;
+    if (fit != LOCKED) return fit;
     PyObject *answer = PyObject_CallNoArgs(acquire);
     if (!answer) return -1;
     Py_DECREF(answer);
-    int fit = run(wanted, count);
+    fit = run(wanted, count, 1);
     PyObject *type, *error, *trace;
     if (fit < 0) PyErr_Fetch(&type, &error, &trace);
     answer = PyObject_CallNoArgs(release);
@@ -474,7 +493,7 @@ typedef struct {
 
 static inline PyObject *node(PyObject *application, PyObject *x, PyObject *y) {
     PyObject *operands = PyTuple_New(y ? 2 : 1);
-    PyObject *serial = operands ? PyObject_CallNoArgs(next_serial) : NULL;
+    PyObject *serial = operands ? Py_TYPE(serials)->tp_iternext(serials) : NULL;
     PyObject *made = serial ? array_type->tp_alloc(array_type, 0) : NULL;
     if (!made) {
         Py_XDECREF(operands);
@@ -623,23 +642,24 @@ static PyObject *method(PyObject *module, PyObject *args) {
 
 /* The module --------------------------------------------------------------------------------------------------------*/
 
-/* bind(Array, Application, acquire, release, next, unsettled, force, watched, tape, thread_count) */
+/* bind(Array, Application, acquire, release, busy, serials, unsettled, force, watched, tape, thread_count) */
 static PyObject *bind(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *array, *application;
-    if (!PyArg_ParseTuple(args, "O!O!OOOO!OOOO", &PyType_Type, &array, &PyType_Type, &application, &acquire, &release,
-                          &next_serial, &PyList_Type, &unsettled, &force_slowly, &watched, &tape_of, &thread_count))
+    if (!PyArg_ParseTuple(args, "O!O!OOOOO!OOOO", &PyType_Type, &array, &PyType_Type, &application, &acquire, &release,
+                          &busy, &serials, &PyList_Type, &unsettled, &force_slowly, &watched, &tape_of, &thread_count))
         return NULL;
+    if (!PyIter_Check(serials)) return PyErr_Format(PyExc_TypeError, "serials is no iterator");
     if (!offset_of(array, "application", &of.application) || !offset_of(array, "operands", &of.operands)
         || !offset_of(array, "type", &of.type) || !offset_of(array, "tracked", &of.tracked)
         || !offset_of(array, "serial", &of.serial) || !offset_of(array, "value", &of.value)
         || !offset_of(array, "origin", &of.origin) || !offset_of(array, "_share", &of.share)
-        || !offset_of(application, "number", &in.number) || !offset_of(application, "type", &in.type)
+        || !offset_of((PyObject *)Py_TYPE(busy), "count", &busy_at) || !offset_of(application, "number", &in.number) || !offset_of(application, "type", &in.type)
         || !offset_of(application, "device", &in.device) || !offset_of(application, "floating", &in.floating)
         || !offset_of(application, "checked", &in.checked) || !offset_of(application, "view", &in.view))
         return NULL;
-    PyObject *kept[] = {array, application, acquire, release, next_serial, unsettled, force_slowly, watched, tape_of,
-                        thread_count};
+    PyObject *kept[] = {array, application, acquire, release, busy, serials, unsettled, force_slowly, watched,
+                        tape_of, thread_count};
     for (size_t k = 0; k < sizeof kept / sizeof *kept; ++k) Py_INCREF(kept[k]); /* for as long as the process runs */
     array_type = (PyTypeObject *)array;
     application_type = (PyTypeObject *)application;
@@ -668,6 +688,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_pullback_lazy",
 PyMODINIT_FUNC PyInit__pullback_lazy(void) {
     import_array();
     none_at_all = PyTuple_New(0);
+    zero = PyLong_FromLong(0); /* there is one */
     method_type = (PyTypeObject *)PyType_FromSpec(&method_spec);
     return none_at_all && method_type ? PyModule_Create(&definition) : NULL;
 }
