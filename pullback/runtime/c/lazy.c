@@ -646,6 +646,7 @@ static PyObject *method(PyObject *module, PyObject *args) {
 static PyObject *bind(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *array, *application;
+    if (array_type) return PyErr_Format(PyExc_TypeError, "lazy arrays are bound already");
     if (!PyArg_ParseTuple(args, "O!O!OOOOO!OOOO", &PyType_Type, &array, &PyType_Type, &application, &acquire, &release,
                           &busy, &serials, &PyList_Type, &unsettled, &force_slowly, &watched, &tape_of, &thread_count))
         return NULL;
