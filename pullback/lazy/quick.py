@@ -21,7 +21,7 @@ from pullback.runtime.shim import compiled_module, extension
 from pullback.single_flight import single_flight
 from pullback.state import registered
 
-__all__ = ["is_on", "learn", "offer", "prepare", "turn"]
+__all__ = ["both", "is_on", "learn", "offer", "prepare", "turn"]
 
 NAME: Final = "_pullback_lazy"
 MOST: Final = 4096  # as in `c/lazy.c`
@@ -102,17 +102,32 @@ def turn(on: bool) -> None:
         setattr(Array, name, value)
 
 
-def learn(key: list[int], outputs: int, wrt: Sequence[int], entry: Callable[..., Any], piece: Any, alone: bool,
-          light: bool) -> None:
+def both(loss: Array) -> tuple[int, tuple[Array, ...], tuple[Any, ...]] | None:
+    """Compute an array, and the cotangents of leaves below it, where C knows how.
+
+    The caller holds LOCK.
+
+    Returns:
+        The number of stored arrays, the leaves and their cotangents; None where nothing was computed.
+    """
+    if not is_on():
+        return None
+    found: tuple[int, tuple[Array, ...], tuple[Any, ...]] | None = _FOUND[0].both(loss)  # type: ignore[union-attr]
+    return found
+
+
+def learn(key: list[int], outputs: int, wrt: Sequence[int], entry: Callable[..., Any], piece: Any,
+          places: tuple[int, ...] | None, alone: bool, light: bool) -> None:  # fmt: skip
     """Let C run calls of a structure.
 
     Args:
         key: that of the piece.   outputs: the number of its results.   wrt: the numbers of the tracked leaves.
         entry: the compiled kernel.   piece: what a tape is of, or None without one.
+        places: if the kernel computes cotangents, too, the leaves that they are of.
         alone: whether more than one thread would cut the nodes apart.
         light: whether it may run twice where two threads ask for it at once.
     """
     module = _FOUND[0] if _FOUND else None
     if module is not None:
-        module.learn(key, outputs, tuple(wrt), entry, piece, alone, light)
+        module.learn(key, outputs, tuple(wrt), entry, piece, places, alone, light)
 

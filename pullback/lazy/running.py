@@ -20,7 +20,7 @@ from pullback.lazy.kernel import Kernel, alone, thread_count
 from pullback.lazy.layers import noted
 from pullback.lazy.node import BUSY, LOCK, Array, waiting
 from pullback.lazy.operation import Application
-from pullback.lazy.piece import LIGHT, Piece, piece_of, steps_of
+from pullback.lazy.piece import LIGHT, Backward, Piece, piece_of, steps_of
 from pullback.lazy.places import put
 from pullback.lazy.plan import BLOCKING, HEAVY, Chunk, planned
 from pullback.lazy.quick import learn, offer
@@ -141,16 +141,20 @@ class Straight:
             note_checks(results, values, self.places, self.piece.failing)
         return results
 
-    def note(self, threads: int) -> None:
-        """Let C make further calls of this structure, which was computed as a whole on this many threads."""
+    def note(self, threads: int, both: Backward | None = None) -> None:
+        """Let C make further calls of this structure, which was computed as a whole on this many threads.
+
+        Args:
+            both: the kernel that computed cotangents, too.
+        """
         piece = self.piece
         if self.places or piece.device or not all([a.quick for a in self._applications]):
             return
-        kernel = piece.forward(self.wrt) if self.tracked else piece.value()
-        if kernel.entry is not None:
-            tape = piece if self.tracked else None
-            is_alone = threads == 1 and piece.work >= 2 * HEAVY
-            learn(self._key, len(self.outputs), self.wrt, kernel.entry, tape, is_alone, piece.work <= LIGHT)
+        kernel = both.kernel if both else piece.forward(self.wrt) if self.tracked else piece.value()
+        entry = kernel.entry if isinstance(kernel, Kernel) else None
+        if entry is not None:
+            learn(self._key, len(self.outputs), self.wrt, entry, piece if self.tracked else None,
+                  both.places if both else None, threads == 1 and piece.work >= 2 * HEAVY, piece.work <= LIGHT)
 
     def settle(self, results: Sequence[Any]) -> None:
         """Store the values of the outputs."""

@@ -32,7 +32,8 @@
 #define MOST_KNOWN 4096
 #define WAYS 16       /* operand types that a method remembers */
 #define NEW_LEAF (-(1 << 30))
-#define TRACKED (INT32_MIN)
+#define TRACKED (INT32_MIN) /* before the numbers of tracked leaves; at the end of a key with derivatives */
+#define BOTH (INT32_MIN + 1)
 
 /* Where objects have their slots ------------------------------------------------------------------------------------*/
 
@@ -68,6 +69,7 @@ typedef struct {
     PyObject *entry; /* compiled code: it takes the leaves and returns a tuple */
     PyObject *piece; /* for a tape, with the numbers of the tracked leaves; or None */
     PyObject *wrt;
+    PyObject *places; /* of an entry that gives cotangents, too: the leaves that they are of; or None */
     int32_t key[];
 } Record;
 
@@ -97,6 +99,7 @@ static void drop(Record *r) {
     Py_XDECREF(r->entry);
     Py_XDECREF(r->piece);
     Py_XDECREF(r->wrt);
+    Py_XDECREF(r->places);
     free(r);
 }
 
@@ -117,22 +120,24 @@ static PyObject *known_now(PyObject *module, PyObject *nothing) {
     return PyLong_FromLong(record_count);
 }
 
-/* learn(key, outputs, wrt, entry, piece, alone, light): such calls are `entry`'s from now on. `key` is that of `lazy.piece`, and
-   `piece` makes their tape, or is None. */
+/* learn(key, outputs, wrt, entry, piece, places, alone, light): such calls are `entry`'s from now on. `key` is that of
+   `lazy.piece`, and `piece` makes their tape, or is None. With `places` it is for `both`. */
 static PyObject *learn(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *key, *wrt, *entry, *piece;
+    PyObject *key, *wrt, *entry, *piece, *places;
     int outputs, alone, light;
-    if (!PyArg_ParseTuple(args, "O!iO!OOpp", &PyList_Type, &key, &outputs, &PyTuple_Type, &wrt, &entry, &piece, &alone,
-                          &light))
+    if (!PyArg_ParseTuple(args, "O!iO!OOOpp", &PyList_Type, &key, &outputs, &PyTuple_Type, &wrt, &entry, &piece,
+                          &places, &alone, &light))
         return NULL;
-    Py_ssize_t n = PyList_GET_SIZE(key), more = PyTuple_GET_SIZE(wrt), length = n + (more ? 1 + more : 0);
+    Py_ssize_t n = PyList_GET_SIZE(key), more = PyTuple_GET_SIZE(wrt), both = places != Py_None;
+    Py_ssize_t length = n + (more ? 1 + more : 0) + both;
     if (length > MOST_KEY) Py_RETURN_NONE;
     Record *r = calloc(1, sizeof *r + sizeof(int32_t) * (size_t)length);
     if (!r) return PyErr_NoMemory();
     for (Py_ssize_t k = 0; k < n; ++k) r->key[k] = (int32_t)PyLong_AsLong(PyList_GET_ITEM(key, k));
     if (more) r->key[n] = TRACKED;
     for (Py_ssize_t k = 0; k < more; ++k) r->key[n + 1 + k] = (int32_t)PyLong_AsLong(PyTuple_GET_ITEM(wrt, k));
+    if (both) r->key[length - 1] = BOTH;
     if (PyErr_Occurred()) {
         free(r);
         return NULL;
@@ -145,6 +150,7 @@ static PyObject *learn(PyObject *module, PyObject *args) {
     r->entry = Py_NewRef(entry);
     r->piece = Py_NewRef(piece);
     r->wrt = Py_NewRef(wrt);
+    r->places = Py_NewRef(places);
     if (record_count >= MOST_KNOWN) Py_XDECREF(forget(NULL, NULL));
     Record **place = place_of(r->key, r->length, r->hash), *before = *place;
     *place = r;
@@ -287,7 +293,7 @@ static int write_rest(const int *order, PyObject **outputs, int *output_count, i
 typedef struct {
     int leaf_count, output_count;
     PyObject *leaves[MOST_LEAVES], *values[MOST_LEAVES], *outputs[MOST_NODES]; /* all held */
-    PyObject *entry, *piece, *wrt;
+    PyObject *entry, *piece, *wrt, *places;
 } Call;
 
 static void end(Call *c) {
@@ -296,6 +302,7 @@ static void end(Call *c) {
     Py_DECREF(c->entry);
     Py_DECREF(c->piece);
     Py_DECREF(c->wrt);
+    Py_DECREF(c->places);
 }
 
 static void *hold(PyObject **to, PyObject *const *from, int count) {
@@ -309,7 +316,7 @@ static void *hold(PyObject **to, PyObject *const *from, int count) {
 static int is_free(void) { return SLOT(busy, busy_at) == zero; }
 
 /* Finds the code for the wanted arrays; 0 where Python is to run, -1 with an error. */
-static int prepare(PyObject *const *wanted, Py_ssize_t count, Call *c, int locked) {
+static int prepare(PyObject *const *wanted, Py_ssize_t count, Call *c, int locked, int both) {
     PyObject *outputs[MOST_NODES];
     int order[MOST_NODES], output_count = 0, views = 0;
     if (!++stamp) memset(seen, 0, sizeof seen), ++stamp;
@@ -323,6 +330,7 @@ static int prepare(PyObject *const *wanted, Py_ssize_t count, Call *c, int locke
     if (!node_count || !collect()) return 0;
     sort(order);
     if (!write_steps(order) || !write_rest(order, outputs, &output_count, &views)) return 0;
+    if (both && !put(BOTH)) return 0;
     Record *r = *place_of(key, key_length, hash_of(key, key_length));
     if (!r || r->outputs != output_count) return 0;
     if (!locked && !r->light) return LOCKED;
@@ -332,6 +340,7 @@ static int prepare(PyObject *const *wanted, Py_ssize_t count, Call *c, int locke
     hold(c->outputs, outputs, c->output_count = output_count);
     c->entry = Py_NewRef(r->entry);
     c->piece = Py_NewRef(r->piece);
+    c->places = Py_NewRef(r->places);
     c->wrt = Py_NewRef(r->wrt); /* from here on nothing above is read: Python may run */
     int fit = 1;
     if (alone) {
@@ -356,10 +365,12 @@ static PyObject *tuple_of(PyObject *const *items, Py_ssize_t count) {
     return made;
 }
 
-/* The origins of the outputs: (tape, number) of those that are tracked, otherwise None. */
+/* The origins of the outputs: (tape, number) of those that are tracked, otherwise None. A tape keeps the residuals; one
+   whose backward pass has run computes them again. */
 static int find_origins(Call *c, PyObject *results, PyObject **origins) {
     PyObject *leaves = tuple_of(c->leaves, c->leaf_count);
-    PyObject *residuals = PyTuple_GetSlice(results, c->output_count, PyTuple_GET_SIZE(results));
+    PyObject *residuals = c->places != Py_None ? Py_NewRef(Py_None)
+                          : PyTuple_GetSlice(results, c->output_count, PyTuple_GET_SIZE(results));
     PyObject *tape = leaves && residuals
                          ? PyObject_CallFunctionObjArgs(tape_of, c->piece, c->wrt, leaves, residuals, NULL) : NULL;
     Py_XDECREF(leaves);
@@ -412,12 +423,28 @@ static int store(Call *c, PyObject *results, int locked) {
     return 1;
 }
 
+/* What `both` returns: the outputs' number, the cotangents, and the leaves that they are of. */
+static PyObject *derivatives_of(Call *c, PyObject *results) {
+    PyObject *cotangents = PyTuple_GetSlice(results, c->output_count, PyTuple_GET_SIZE(results));
+    PyObject *of_leaves = PyTuple_New(PyTuple_GET_SIZE(c->places));
+    for (Py_ssize_t k = 0; of_leaves && k < PyTuple_GET_SIZE(c->places); ++k) {
+        long at = PyLong_AsLong(PyTuple_GET_ITEM(c->places, k));
+        if (at < 0 || at >= c->leaf_count) Py_CLEAR(of_leaves);
+        else PyTuple_SET_ITEM(of_leaves, k, Py_NewRef(c->leaves[at]));
+    }
+    PyObject *made = cotangents && of_leaves ? Py_BuildValue("iOO", c->output_count, of_leaves, cotangents) : NULL;
+    Py_XDECREF(cotangents);
+    Py_XDECREF(of_leaves);
+    if (!made && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "places are no leaves");
+    return made;
+}
+
 /* The same. Light work is done without the lock while nobody is inside: here the interpreter lock is enough, and if
    someone has come in meanwhile, the results are dropped, and Python waits for the lock. */
-static int run(PyObject *const *wanted, Py_ssize_t count, int locked) {
+static int run(PyObject *const *wanted, Py_ssize_t count, int locked, PyObject **derivatives) {
     Call c;
     if (PyList_GET_SIZE(unsettled)) return 0; /* this thread is in the middle of another computation */
-    int fit = prepare(wanted, count, &c, locked);
+    int fit = prepare(wanted, count, &c, locked, derivatives != NULL);
     if (fit != 1) return fit;
     PyObject *results = PyObject_Vectorcall(c.entry, c.values, (size_t)c.leaf_count, NULL);
     if (!results && PyErr_ExceptionMatches(PyExc_Exception)) { /* Python runs it again, and reports what is wrong */
@@ -429,6 +456,7 @@ static int run(PyObject *const *wanted, Py_ssize_t count, int locked) {
         fit = store(&c, results, locked);
         found_count += fit == 1;
     }
+    if (derivatives && fit == 1 && !(*derivatives = derivatives_of(&c, results))) fit = -1;
     Py_XDECREF(results);
     end(&c);
     return fit;
@@ -436,12 +464,12 @@ static int run(PyObject *const *wanted, Py_ssize_t count, int locked) {
 
 /* Computes arrays; 0 where Python has to, -1 with an error. */
 static int computed(PyObject *const *wanted, Py_ssize_t count) {
-    int fit = is_free() ? run(wanted, count, 0) : LOCKED;
+    int fit = is_free() ? run(wanted, count, 0, NULL) : LOCKED;
     if (fit != LOCKED) return fit;
     PyObject *answer = PyObject_CallNoArgs(acquire);
     if (!answer) return -1;
     Py_DECREF(answer);
-    fit = run(wanted, count, 1);
+    fit = run(wanted, count, 1, NULL);
     PyObject *type, *error, *trace;
     if (fit < 0) PyErr_Fetch(&type, &error, &trace);
     answer = PyObject_CallNoArgs(release);
@@ -462,6 +490,15 @@ static PyObject *force(PyObject *module, PyObject *arrays) {
         if (fit) Py_RETURN_NONE;
     }
     return PyObject_CallOneArg(force_slowly, arrays);
+}
+
+/* both(loss): compute an array and the cotangents of the leaves below it, where its own is 1, in one call; return the
+   number of outputs, the leaves and the cotangents. None where Python has to. The caller holds the lock. */
+static PyObject *both(PyObject *module, PyObject *loss) {
+    (void)module;
+    PyObject *found = NULL;
+    int fit = run(&loss, 1, 1, &found);
+    return fit < 0 ? NULL : fit ? found : Py_NewRef(Py_None);
 }
 
 static int force_one(PyObject *x) {
@@ -677,6 +714,7 @@ static PyObject *counted(PyObject *module, PyObject *nothing) {
 
 static PyMethodDef functions[] = {{"bind", bind, METH_VARARGS, "Take the classes and functions of lazy arrays."},
                                   {"force", force, METH_O, "Compute a list of arrays."},
+                                  {"both", both, METH_O, "Compute an array and cotangents."},
                                   {"learn", learn, METH_VARARGS, "Take the code for a structure."},
                                   {"forget", forget, METH_NOARGS, "Drop all structures."},
                                   {"known", known_now, METH_NOARGS, "The number of structures."},

@@ -225,7 +225,7 @@ def test_known_structures_go_with_the_caches(product: tuple[Any, Any], c: Any) -
 
 def test_the_table_is_bounded(c: Any) -> None:
     for k in range(quick.MOST + 10):
-        c.learn([k, -1, -2, 0], 1, (), len, None, False, True)
+        c.learn([k, -1, -2, 0], 1, (), len, None, None, False, True)
     assert 0 < c.known() <= quick.MOST
     c.forget()
     assert c.known() == 0
@@ -398,7 +398,7 @@ def taught(c: Any, x: Any, y: Any, entry: Callable[..., Any], **how: bool) -> No
     z = x * y
     number = z.application.number
     key = [number, -1, -2, -3, 0]
-    c.learn(key, 1, (), entry, None, how.get("alone", False), how.get("light", True))
+    c.learn(key, 1, (), entry, None, None, how.get("alone", False), how.get("light", True))
 
 
 @pytest.mark.parametrize("light", [True, False])
