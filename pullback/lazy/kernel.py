@@ -23,7 +23,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.dims import has_empty_extent
 from pullback.ir.interpret import interpret
 from pullback.lazy.counts import COUNTS
-from pullback.lazy.quick import prepare
+from pullback.lazy.quick import is_wanted, prepare
 from pullback.lazy.types import ArrayType
 from pullback.state import cached, context_variable
 
@@ -84,6 +84,7 @@ class Kernel:
         self._calls += 1
         if self._state == "new":
             self._state = "interpreted"
+            is_wanted()  # its error belongs to this thread, not to the one that compiles
             if policy.backend() != "c":
                 self._state = "refused"
             elif _waits_for_code() or (not (self._light or self._is_empty()) and self._is_on_disk()):

@@ -21,14 +21,14 @@ from pullback.runtime.shim import compiled_module, extension
 from pullback.single_flight import single_flight
 from pullback.state import registered
 
-__all__ = ["both", "is_on", "learn", "offer", "prepare", "turn"]
+__all__ = ["both", "hold", "is_on", "is_wanted", "learn", "offer", "prepare", "turn"]
 
 NAME: Final = "_pullback_lazy"
 MOST: Final = 4096  # as in `c/lazy.c`
 _FOUND: Final[list[ModuleType | None]] = registered([], 1, stays="with the process: loaded code")
-_PYTHON: Final[dict[str, Any]] = registered({}, "methods of the class", stays="with the process")  # that C stands for
-_IN_C: Final[dict[str, Any]] = registered({}, "the same", stays="with the process")
-_OFFERED: Final[list[Any]] = registered([], 3, stays="with the process: set on import")
+_PYTHON: Final[dict[tuple[type, str], Any]] = registered({}, "methods of the classes", stays="with the process")
+_IN_C: Final[dict[tuple[type, str], Any]] = registered({}, "the same in C", stays="with the process")
+_OFFERED: Final[dict[str, Any]] = registered({}, 4, stays="with the process: set on import")
 
 
 class _Structures:
@@ -47,9 +47,9 @@ class _Structures:
 STRUCTURES: Final = registered(_Structures(), MOST)
 
 
-def offer(unsettled: list[Any], force: Callable[..., None], thread_count: Callable[[], int]) -> None:
-    """Take what C needs of `lazy.running`, for `prepare`."""
-    _OFFERED[:] = [unsettled, force, thread_count]
+def offer(**found: Any) -> None:
+    """Take what C needs of modules above this one, for `prepare`."""
+    _OFFERED.update(found)
 
 
 def prepare() -> None:
@@ -62,24 +62,25 @@ def prepare() -> None:
 
 
 def _module() -> ModuleType | None:
-    if not _is_wanted() or sysconfig.get_config_var("Py_GIL_DISABLED") or extension() is None:
+    if not is_wanted() or sysconfig.get_config_var("Py_GIL_DISABLED") or extension() is None:
         return None
     module = compiled_module(NAME, "lazy.c")
     if module is None:
         return None
-    unsettled, force, thread_count = _OFFERED
-    module.bind(Array, Application, LOCK.acquire, LOCK.release, BUSY, SERIALS, unsettled, force, Array.watched, Tape,
-                thread_count)  # fmt: skip
-    _IN_C["forced"], _PYTHON["forced"] = module.force, staticmethod(force)
+    weight, force = _OFFERED["weight"], _OFFERED["force"]
+    module.bind(Array, Application, weight, LOCK.acquire, LOCK.release, BUSY, SERIALS, _OFFERED["unsettled"], force,
+                Array.watched, Tape, _OFFERED["thread_count"])  # fmt: skip
+    _note(Array, "forced", module.force, staticmethod(force))
+    _note(Array, "numpy", module.method(vars(Array)["numpy"], None, None, False), vars(Array)["numpy"])
     for name, value in (*vars(Array).items(),):
-        known = getattr(value, "known", None)
-        if known is not None or name == "numpy":
-            _IN_C[name], _PYTHON[name] = module.method(value, known), value
+        for owner in (Array, weight) if hasattr(value, "known") else ():
+            own = vars(owner)[name]
+            _note(owner, name, module.method(own, *value.known), own)
     FURTHER.append(module.counted)
     return module
 
 
-def _is_wanted() -> bool:
+def is_wanted() -> bool:
     """Whether calls may be made in C.
 
     Raises:
@@ -93,13 +94,17 @@ def _is_wanted() -> bool:
 
 def is_on() -> bool:
     """Whether calls are made in C."""
-    return bool(_IN_C) and vars(Array)["numpy"] is _IN_C["numpy"]
+    return bool(_IN_C) and vars(Array)["numpy"] is _IN_C[Array, "numpy"]
 
 
 def turn(on: bool) -> None:
     """Make calls in C, if there is the extension, or in Python."""
-    for name, value in (_IN_C if on else _PYTHON).items():
-        setattr(Array, name, value)
+    for (owner, name), value in (_IN_C if on else _PYTHON).items():
+        setattr(owner, name, value)
+
+
+def _note(owner: type, name: str, in_c: Any, in_python: Any) -> None:
+    _IN_C[owner, name], _PYTHON[owner, name] = in_c, in_python
 
 
 def both(loss: Array) -> tuple[int, tuple[Array, ...], tuple[Any, ...]] | None:
@@ -116,6 +121,14 @@ def both(loss: Array) -> tuple[int, tuple[Array, ...], tuple[Any, ...]] | None:
     return found
 
 
+def hold(weights: list[Any], values: tuple[Any, ...]) -> bool:
+    """Put arrays into weights, and drop their cotangents; False where C does not."""
+    if not is_on():
+        return False
+    _FOUND[0].hold(weights, values)  # type: ignore[union-attr]
+    return True
+
+
 def learn(key: list[int], outputs: int, wrt: Sequence[int], entry: Callable[..., Any], piece: Any,
           places: tuple[int, ...] | None, alone: bool, light: bool) -> None:  # fmt: skip
     """Let C run calls of a structure.
@@ -130,4 +143,3 @@ def learn(key: list[int], outputs: int, wrt: Sequence[int], entry: Callable[...,
     module = _FOUND[0] if _FOUND else None
     if module is not None:
         module.learn(key, outputs, tuple(wrt), entry, piece, places, alone, light)
-

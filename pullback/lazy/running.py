@@ -148,7 +148,7 @@ class Straight:
             both: the kernel that computed cotangents, too.
         """
         piece = self.piece
-        if self.places or piece.device or not all([a.quick for a in self._applications]):
+        if self.places or piece.device or not all(a.quick for a in self._applications):
             return
         kernel = both.kernel if both else piece.forward(self.wrt) if self.tracked else piece.value()
         entry = kernel.entry if isinstance(kernel, Kernel) else None
@@ -371,4 +371,4 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 Array.forced = staticmethod(force)
-offer(UNSETTLED, force, thread_count)
+offer(unsettled=UNSETTLED, force=force, thread_count=thread_count)

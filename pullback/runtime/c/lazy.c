@@ -41,7 +41,8 @@
 
 static struct { Py_ssize_t application, operands, type, tracked, serial, value, origin, share; } of;     /* Array */
 static struct { Py_ssize_t number, type, device, floating, checked, view; } in;                    /* Application */
-static PyTypeObject *array_type, *application_type;
+static struct { Py_ssize_t leaf, grad, version; } at_weight;                                           /* Weight */
+static PyTypeObject *array_type, *application_type, *weight_type;
 static PyObject *acquire, *release, *serials; /* of the lock; the counter */
 static PyObject *busy, *zero; /* an object with the number of those inside the lock, and 0 */
 static Py_ssize_t busy_at;
@@ -305,7 +306,7 @@ static void end(Call *c) {
     Py_DECREF(c->places);
 }
 
-static void *hold(PyObject **to, PyObject *const *from, int count) {
+static void *take(PyObject **to, PyObject *const *from, int count) {
     for (int k = 0; k < count; ++k) to[k] = Py_NewRef(from[k]);
     return to;
 }
@@ -336,8 +337,8 @@ static int prepare(PyObject *const *wanted, Py_ssize_t count, Call *c, int locke
     if (!locked && !r->light) return LOCKED;
     int alone = r->alone;
     for (int k = 0; k < leaf_count; ++k) c->values[k] = Py_NewRef(SLOT(leaves[k], of.value));
-    hold(c->leaves, leaves, c->leaf_count = leaf_count);
-    hold(c->outputs, outputs, c->output_count = output_count);
+    take(c->leaves, leaves, c->leaf_count = leaf_count);
+    take(c->outputs, outputs, c->output_count = output_count);
     c->entry = Py_NewRef(r->entry);
     c->piece = Py_NewRef(r->piece);
     c->places = Py_NewRef(r->places);
@@ -524,7 +525,9 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject *slowly; /* the method in Python */
-    PyObject *known;  /* its applications */
+    PyObject *known;  /* its applications, by the types of the operands */
+    PyObject *beside; /* those beside a number */
+    int reflected;    /* the other operand comes first */
     Known ways[WAYS];
 } Method;
 
@@ -558,29 +561,39 @@ static inline Known *way(Method *m, PyObject *first, PyObject *second, double nu
     return &m->ways[(h >> 48) % WAYS];
 }
 
-/* What the operands say: 1 and their types, and the number; 0 where this is nothing for C. */
-static inline int read_operands(PyObject *const *args, Py_ssize_t count, PyObject **second, double *number) {
-    *second = NULL;
-    *number = 0.0;
-    if (!Py_IS_TYPE(args[0], array_type)) return 0;
-    if (count == 1) return 1;
-    if (Py_IS_TYPE(args[1], array_type)) return *second = SLOT(args[1], of.type), 1;
-    if (!PyFloat_CheckExact(args[1])) return 0;
-    *number = PyFloat_AS_DOUBLE(args[1]);
-    return 1;
+/* An operand as it is in a node: the array that a weight holds now. NULL where this is nothing for C. */
+static inline PyObject *operand(PyObject *x) {
+    if (Py_IS_TYPE(x, array_type)) return x;
+    PyObject *leaf = Py_IS_TYPE(x, weight_type) ? SLOT(x, at_weight.leaf) : NULL;
+    return leaf && Py_IS_TYPE(leaf, array_type) ? leaf : NULL;
+}
+
+typedef struct {
+    PyObject *x, *y; /* y is NULL where there is one operand, or a number */
+    double number;
+} Operands;
+
+static inline int read_operands(Method *m, PyObject *const *args, Py_ssize_t count, Operands *found) {
+    *found = (Operands){operand(args[0]), NULL, 0.0};
+    if (!found->x || count == 1) return found->x != NULL;
+    if (PyFloat_CheckExact(args[1])) return found->number = PyFloat_AS_DOUBLE(args[1]), 1;
+    PyObject *other = operand(args[1]);
+    if (m->reflected) found->y = found->x, found->x = other;
+    else found->y = other;
+    return other != NULL;
 }
 
 /* Remembers what Python has built for such operands, where Python remembers it, too. */
 static int remember(Method *m, PyObject *const *args, Py_ssize_t count, PyObject *made) {
-    PyObject *second;
-    double number;
-    if (!Py_IS_TYPE(made, array_type) || !read_operands(args, count, &second, &number)) return 1;
-    PyObject *first = SLOT(args[0], of.type), *application = SLOT(made, of.application);
+    Operands o;
+    if (!Py_IS_TYPE(made, array_type) || !read_operands(m, args, count, &o)) return 1;
+    PyObject *first = SLOT(o.x, of.type), *second = o.y ? SLOT(o.y, of.type) : NULL, *application = SLOT(made, of.application);
     if (!Py_IS_TYPE(application, application_type) || SLOT(application, in.view) != Py_None) return 1;
     PyObject *own = count == 1 ? Py_NewRef(first) : PyTuple_Pack(2, first, second ? second : args[1]);
-    PyObject *found = own ? PyDict_GetItemWithError(m->known, own) : NULL;
+    PyObject *found = own ? PyDict_GetItemWithError(second || count == 1 ? m->known : m->beside, own) : NULL;
     Py_XDECREF(own);
     if (found != application) return !PyErr_Occurred();
+    double number = o.number;
     Known *k = way(m, first, second, number), before = *k;
     *k = (Known){Py_NewRef(first), Py_XNewRef(second), number, Py_NewRef(application)};
     Py_XDECREF(before.first);
@@ -592,14 +605,12 @@ static int remember(Method *m, PyObject *const *args, Py_ssize_t count, PyObject
 static PyObject *operator_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names) {
     Method *m = (Method *)object;
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
-    PyObject *second;
-    double number;
+    Operands o;
     int plain = !names && (count == 1 || count == 2);
-    if (plain && read_operands(args, count, &second, &number)) {
-        PyObject *first = SLOT(args[0], of.type);
-        Known *k = way(m, first, second, number);
-        if (k->first == first && k->second == second && k->number == number)
-            return node(k->application, args[0], second ? args[1] : NULL);
+    if (plain && read_operands(m, args, count, &o)) {
+        PyObject *first = SLOT(o.x, of.type), *second = o.y ? SLOT(o.y, of.type) : NULL;
+        Known *k = way(m, first, second, o.number);
+        if (k->first == first && k->second == second && k->number == o.number) return node(k->application, o.x, o.y);
     }
     PyObject *made = PyObject_Vectorcall(m->slowly, args, nargsf, names);
     if (made && plain && !remember(m, args, count, made)) Py_CLEAR(made);
@@ -662,29 +673,80 @@ static PyType_Spec method_spec = {
 
 static PyTypeObject *method_type;
 
-/* method(slowly, known): the quick form of an operator whose applications are in the dictionary `known`; of `numpy`
-   where that is None. */
+/* method(slowly, known, beside, reflected): the quick form of an operator whose applications are in dictionaries; of
+   `numpy` where they are None. */
 static PyObject *method(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *slowly, *known;
-    if (!PyArg_ParseTuple(args, "OO", &slowly, &known)) return NULL;
-    if (known != Py_None && !PyDict_CheckExact(known)) return PyErr_Format(PyExc_TypeError, "known is no dict");
+    PyObject *slowly, *known, *beside;
+    int reflected;
+    if (!PyArg_ParseTuple(args, "OOOp", &slowly, &known, &beside, &reflected)) return NULL;
+    if (known != Py_None && (!PyDict_CheckExact(known) || !PyDict_CheckExact(beside)))
+        return PyErr_Format(PyExc_TypeError, "the applications are in no dictionary");
     Method *made = (Method *)method_type->tp_alloc(method_type, 0);
     if (!made) return NULL;
     made->vectorcall = known == Py_None ? value_call : operator_call;
     made->slowly = Py_NewRef(slowly);
     made->known = Py_NewRef(known);
+    made->beside = Py_NewRef(beside);
+    made->reflected = reflected;
     return (PyObject *)made;
+}
+
+/* Weights -----------------------------------------------------------------------------------------------------------*/
+
+/* Puts an array into a weight, as `Weight.hold` does, and drops its cotangent; 0 with an error. */
+static int hold_one(PyObject *weight, PyObject *value) {
+    PyObject *serial = Py_TYPE(serials)->tp_iternext(serials), *version = SLOT(weight, at_weight.version);
+    PyObject *one = PyLong_FromLong(1), *next = one && version ? PyNumber_Add(version, one) : NULL;
+    PyObject *leaf = serial && next ? array_type->tp_alloc(array_type, 0) : NULL;
+    Py_XDECREF(one);
+    if (!leaf) {
+        Py_XDECREF(serial);
+        Py_XDECREF(next);
+        return 0;
+    }
+    if (PyArray_CheckExact(value)) PyArray_CLEARFLAGS((PyArrayObject *)value, NPY_ARRAY_WRITEABLE);
+    SLOT(leaf, of.application) = Py_NewRef(Py_None);
+    SLOT(leaf, of.operands) = Py_NewRef(none_at_all);
+    SLOT(leaf, of.type) = Py_NewRef(SLOT(weight, of.type));
+    SLOT(leaf, of.value) = Py_NewRef(value);
+    SLOT(leaf, of.tracked) = Py_NewRef(Py_True);
+    SLOT(leaf, of.serial) = serial;
+    SLOT(leaf, of.origin) = Py_NewRef(weight);
+    PyObject *gone[] = {SLOT(weight, at_weight.leaf), SLOT(weight, of.value), version, SLOT(weight, at_weight.grad)};
+    SLOT(weight, at_weight.leaf) = leaf;
+    SLOT(weight, of.value) = Py_NewRef(value);
+    SLOT(weight, at_weight.version) = next;
+    SLOT(weight, at_weight.grad) = Py_NewRef(Py_None);
+    for (int k = 0; k < 4; ++k) Py_XDECREF(gone[k]);
+    return 1;
+}
+
+/* hold(weights, values): put arrays into weights, a list and a tuple of at least as many; their cotangents are dropped. */
+static PyObject *hold_all(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *weights, *values;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &weights, &PyTuple_Type, &values)) return NULL;
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(weights); ++k) {
+        PyObject *weight = Py_NewRef(PyList_GET_ITEM(weights, k));
+        int fit = k < PyTuple_GET_SIZE(values) && PyObject_TypeCheck(weight, weight_type);
+        if (!fit) PyErr_SetString(PyExc_TypeError, "hold takes weights and as many values");
+        fit = fit && hold_one(weight, PyTuple_GET_ITEM(values, k));
+        Py_DECREF(weight);
+        if (!fit) return NULL;
+    }
+    Py_RETURN_NONE;
 }
 
 /* The module --------------------------------------------------------------------------------------------------------*/
 
-/* bind(Array, Application, acquire, release, busy, serials, unsettled, force, watched, tape, thread_count) */
+/* bind(Array, Application, Weight, acquire, release, busy, serials, unsettled, force, watched, tape, thread_count) */
 static PyObject *bind(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *array, *application;
+    PyObject *array, *application, *weight;
     if (array_type) return PyErr_Format(PyExc_TypeError, "lazy arrays are bound already");
-    if (!PyArg_ParseTuple(args, "O!O!OOOOO!OOOO", &PyType_Type, &array, &PyType_Type, &application, &acquire, &release,
+    if (!PyArg_ParseTuple(args, "O!O!O!OOOOO!OOOO", &PyType_Type, &array, &PyType_Type, &application, &PyType_Type,
+                          &weight, &acquire, &release,
                           &busy, &serials, &PyList_Type, &unsettled, &force_slowly, &watched, &tape_of, &thread_count))
         return NULL;
     if (!PyIter_Check(serials)) return PyErr_Format(PyExc_TypeError, "serials is no iterator");
@@ -692,14 +754,17 @@ static PyObject *bind(PyObject *module, PyObject *args) {
         || !offset_of(array, "type", &of.type) || !offset_of(array, "tracked", &of.tracked)
         || !offset_of(array, "serial", &of.serial) || !offset_of(array, "value", &of.value)
         || !offset_of(array, "origin", &of.origin) || !offset_of(array, "_share", &of.share)
+        || !offset_of(weight, "leaf", &at_weight.leaf) || !offset_of(weight, "grad", &at_weight.grad)
+        || !offset_of(weight, "version", &at_weight.version)
         || !offset_of((PyObject *)Py_TYPE(busy), "count", &busy_at) || !offset_of(application, "number", &in.number) || !offset_of(application, "type", &in.type)
         || !offset_of(application, "device", &in.device) || !offset_of(application, "floating", &in.floating)
         || !offset_of(application, "checked", &in.checked) || !offset_of(application, "view", &in.view))
         return NULL;
-    PyObject *kept[] = {array, application, acquire, release, busy, serials, unsettled, force_slowly, watched,
+    PyObject *kept[] = {array, application, weight, acquire, release, busy, serials, unsettled, force_slowly, watched,
                         tape_of, thread_count};
     for (size_t k = 0; k < sizeof kept / sizeof *kept; ++k) Py_INCREF(kept[k]); /* for as long as the process runs */
     array_type = (PyTypeObject *)array;
+    weight_type = (PyTypeObject *)weight;
     application_type = (PyTypeObject *)application;
     Py_RETURN_NONE;
 }
@@ -715,6 +780,7 @@ static PyObject *counted(PyObject *module, PyObject *nothing) {
 static PyMethodDef functions[] = {{"bind", bind, METH_VARARGS, "Take the classes and functions of lazy arrays."},
                                   {"force", force, METH_O, "Compute a list of arrays."},
                                   {"both", both, METH_O, "Compute an array and cotangents."},
+                                  {"hold", hold_all, METH_VARARGS, "Put arrays into weights."},
                                   {"learn", learn, METH_VARARGS, "Take the code for a structure."},
                                   {"forget", forget, METH_NOARGS, "Drop all structures."},
                                   {"known", known_now, METH_NOARGS, "The number of structures."},
