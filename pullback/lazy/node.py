@@ -64,7 +64,8 @@ class Array:
     DLPack and printing need the value. See `pullback.lazy`.
 
     Cost:
-        A node takes 0.3 to 1 µs of Python. A value takes 1 µs for each node below it, plus the kernels.
+        A node takes 0.1 to 1 µs. The value of a known structure takes half a microsecond and 0.1 for each node below it,
+        other values 13 µs of Python and 1 for each, plus the kernels.
     """
 
     __slots__ = ("__weakref__", "_share", "application", "operands", "origin", "serial", "tracked", "type", "value")

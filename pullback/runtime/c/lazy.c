@@ -1,7 +1,7 @@
 /* Calls of lazy arrays whose structure was seen before, without Python between an operator and the kernel.
 
-   `force` walks the waiting nodes below the wanted arrays, writes their structure as a key of integers, the same as that
-   of `lazy.running`, and looks up the compiled entry that Python has noted for it (`learn`). It calls the entry with the
+   `force` walks the waiting nodes below the wanted arrays and writes their structure as a key of integers, that which
+   `lazy.running` has. It looks up the compiled entry that Python has noted for it (`learn`), calls the entry with the
    leaves' values and stores the results. Whatever it does not know it leaves to Python, and then nothing has changed.
 
    Which nodes are stored? Those that more refers to than the operands of the nodes here. Nothing depends on that number
@@ -10,7 +10,7 @@
    thread that comes in while the kernel runs, finds the graph as it was.
 
    `method` makes a method of the class: an operator that builds a node if it has built one for such operands before, or
-   the value as a NumPy array. It begins with its own small table and else calls the method in Python that it stands for.
+   `numpy`, which gives the value. Where its small table does not help it calls the method in Python that it stands for.
 
    The interpreter lock guards what is static here, so this file is not built for interpreters without one. */
 
@@ -587,7 +587,8 @@ static inline int read_operands(Method *m, PyObject *const *args, Py_ssize_t cou
 static int remember(Method *m, PyObject *const *args, Py_ssize_t count, PyObject *made) {
     Operands o;
     if (!Py_IS_TYPE(made, array_type) || !read_operands(m, args, count, &o)) return 1;
-    PyObject *first = SLOT(o.x, of.type), *second = o.y ? SLOT(o.y, of.type) : NULL, *application = SLOT(made, of.application);
+    PyObject *first = SLOT(o.x, of.type), *second = o.y ? SLOT(o.y, of.type) : NULL;
+    PyObject *application = SLOT(made, of.application);
     if (!Py_IS_TYPE(application, application_type) || SLOT(application, in.view) != Py_None) return 1;
     PyObject *own = count == 1 ? Py_NewRef(first) : PyTuple_Pack(2, first, second ? second : args[1]);
     PyObject *found = own ? PyDict_GetItemWithError(second || count == 1 ? m->known : m->beside, own) : NULL;
@@ -657,7 +658,9 @@ static PyObject *method_module(PyObject *self, void *nothing) {
 }
 
 static PyGetSetDef method_properties[] = {
-    {"__doc__", method_doc, NULL, NULL, NULL}, {"__module__", method_module, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+    {"__doc__", method_doc, NULL, NULL, NULL},
+    {"__module__", method_module, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
 
 /* They live as long as the class, and so as the process. */
 static PyType_Slot method_slots[] = {{Py_tp_call, PyVectorcall_Call},
@@ -722,7 +725,7 @@ static int hold_one(PyObject *weight, PyObject *value) {
     return 1;
 }
 
-/* hold(weights, values): put arrays into weights, a list and a tuple of at least as many; their cotangents are dropped. */
+/* hold(weights, values): put the arrays of a tuple into the weights of a list, and drop their cotangents. */
 static PyObject *hold_all(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *weights, *values;
@@ -756,7 +759,8 @@ static PyObject *bind(PyObject *module, PyObject *args) {
         || !offset_of(array, "origin", &of.origin) || !offset_of(array, "_share", &of.share)
         || !offset_of(weight, "leaf", &at_weight.leaf) || !offset_of(weight, "grad", &at_weight.grad)
         || !offset_of(weight, "version", &at_weight.version)
-        || !offset_of((PyObject *)Py_TYPE(busy), "count", &busy_at) || !offset_of(application, "number", &in.number) || !offset_of(application, "type", &in.type)
+        || !offset_of((PyObject *)Py_TYPE(busy), "count", &busy_at)
+        || !offset_of(application, "number", &in.number) || !offset_of(application, "type", &in.type)
         || !offset_of(application, "device", &in.device) || !offset_of(application, "floating", &in.floating)
         || !offset_of(application, "checked", &in.checked) || !offset_of(application, "view", &in.view))
         return NULL;
@@ -788,7 +792,8 @@ static PyMethodDef functions[] = {{"bind", bind, METH_VARARGS, "Take the classes
                                   {"method", method, METH_VARARGS, "The quick form of a method."},
                                   {NULL, NULL, 0, NULL}};
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_pullback_lazy", NULL, -1, functions, NULL, NULL, NULL, NULL};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_pullback_lazy", NULL, -1, functions, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__pullback_lazy(void) {
     import_array();
