@@ -64,8 +64,8 @@ class Array:
     DLPack and printing need the value. See `pullback.lazy`.
 
     Cost:
-        A node takes 0.1 to 1 µs. The value of a known structure takes half a microsecond and 0.1 for each node below it,
-        other values 13 µs of Python and 1 for each, plus the kernels.
+        A node takes 0.1 to 1 µs. The value of a known structure takes half a microsecond and 0.1 for each node below;
+        other values take 13 µs of Python and 1 for each. Kernels come on top.
     """
 
     __slots__ = ("__weakref__", "_share", "application", "operands", "origin", "serial", "tracked", "type", "value")
