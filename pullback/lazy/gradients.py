@@ -13,10 +13,11 @@ from pullback.errors import DerivativeError
 from pullback.lazy.copies import moved
 from pullback.lazy.higher import differentiable_cotangents, variable
 from pullback.lazy.leaving import OPEN, check_leaves
-from pullback.lazy.node import LOCK, Array, added, stored, value_of
+from pullback.lazy.node import BUSY, LOCK, Array, added, stored, value_of
 from pullback.lazy.operation import as_operand
 from pullback.lazy.places import leaf_at
 from pullback.lazy.plan import planned
+from pullback.lazy.quick import both
 from pullback.lazy.running import Straight, at_once, attach, run_chunks, thread_count, under_way
 from pullback.lazy.tape import Cotangents, Tape, walk_back
 from pullback.lazy.weight import Weight
@@ -33,7 +34,7 @@ _INSIDE: Final[ContextVar[bool]] = context_variable("inside", False)  # whether 
 def cotangents_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] = ()) -> dict[Array, Any]:
     """The cotangents of all tracked leaves below an array, given its own cotangent; None means 1."""
     cotangents = Cotangents(stops)
-    with LOCK:
+    with LOCK, BUSY:
         since = under_way()
         try:
             threads = thread_count()
@@ -46,21 +47,33 @@ def cotangents_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] =
 
 def _run_forward(loss: Array, seed: Any, retain: bool, cotangents: Cotangents, threads: int) -> None:
     """Compute the loss, and add its cotangent."""
+    if seed is None and (found := both(loss)) is not None:
+        count, leaves, values = found
+        for x, cotangent in zip(leaves, values):
+            cotangents.add(x, cotangent)
+        if count == 1 and not retain and loss.origin is not None:
+            loss.origin[0].release()
+        return
     chunks = planned([loss], threads)
+    is_whole = len(chunks) == 1
     last = chunks.pop() if chunks and seed is None and not chunks[-1][0].application.foreign else None
     try:
         run_chunks(chunks, threads)
         if last is None:
             cotangents.add(loss, np.ones(loss.shape, loss.type.numpy) if seed is None else seed)
         else:
-            _run_both(last, loss, cotangents, retain)
+            _run_both(last, loss, cotangents, retain, threads if is_whole else None)
     finally:
         if last is not None:
             last.clear()
 
 
-def _run_both(chunk: list[Array], loss: Array, cotangents: Cotangents, retain: bool) -> None:
-    """Run a chunk that ends in the loss: forward and backward in one kernel."""
+def _run_both(chunk: list[Array], loss: Array, cotangents: Cotangents, retain: bool, threads: int | None) -> None:
+    """Run a chunk that ends in the loss: forward and backward in one kernel.
+
+    Args:
+        threads: their number, if the chunk is all that there is to run.
+    """
     straight = Straight()
     straight.begin(chunk)
     place = next(k for k, x in enumerate(straight.outputs) if x is loss)
@@ -74,6 +87,8 @@ def _run_both(chunk: list[Array], loss: Array, cotangents: Cotangents, retain: b
     straight.settle_with(results, tape)
     for k, cotangent in zip(made.places, results[len(straight.outputs) :]):
         cotangents.add(leaves[k], cotangent)
+    if threads is not None and place == 0:
+        straight.note(threads, made)
     if tape is not None and not retain and len(straight.outputs) == 1:
         tape.release()
 

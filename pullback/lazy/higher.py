@@ -17,7 +17,7 @@ from pullback.errors import DerivativeError
 from pullback.lazy.copies import Alias
 from pullback.lazy.foreign import ForeignTape
 from pullback.lazy.memory import fixed
-from pullback.lazy.node import LOCK, Array, leaf, leaf_of, stored
+from pullback.lazy.node import BUSY, LOCK, Array, leaf, leaf_of, stored
 from pullback.lazy.operation import Application, Operation, apply
 from pullback.lazy.piece import MOST, Piece
 from pullback.lazy.tape import Kept, Tape, released
@@ -38,7 +38,7 @@ def variable(x: Array) -> Array:
 
 def differentiable_cotangents(loss: Array, stops: Sequence[Array]) -> dict[Array, Array]:
     """The cotangents of the arrays `stops` below a loss, as differentiable arrays."""
-    with LOCK:  # a node that another thread computes meanwhile would become a tape
+    with LOCK, BUSY:  # a node that another thread computes meanwhile would become a tape
         if IN_USE:
             stored(loss)  # copies between devices compute nodes, which the walk would still count as waiting
         walk = _Walk(stops)

@@ -23,6 +23,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.dims import has_empty_extent
 from pullback.ir.interpret import interpret
 from pullback.lazy.counts import COUNTS
+from pullback.lazy.quick import is_wanted, prepare
 from pullback.lazy.types import ArrayType
 from pullback.state import cached, context_variable
 
@@ -83,6 +84,7 @@ class Kernel:
         self._calls += 1
         if self._state == "new":
             self._state = "interpreted"
+            is_wanted()  # its error belongs to this thread, not to the one that compiles
             if policy.backend() != "c":
                 self._state = "refused"
             elif _waits_for_code() or (not (self._light or self._is_empty()) and self._is_on_disk()):
@@ -94,6 +96,11 @@ class Kernel:
             return None
         COUNTS.interpreted += 1
         return self._stepwise(values)
+
+    @property
+    def entry(self) -> Callable[..., Any] | None:
+        """The compiled code, as a function of the values; None before there is any."""
+        return self._entry
 
     @property
     def program(self) -> ir.Program:
@@ -147,6 +154,7 @@ class Kernel:
         self._slowly = self._slow_entry(made)
         self._entry = _threaded(entry_of) if made.record.threaded else entry_of(1)
         self._state = "compiled"
+        prepare()
         COUNTS.compiled += 1
 
     def _slow_entry(self, executable: Any) -> Callable[..., Any]:

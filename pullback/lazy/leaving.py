@@ -10,7 +10,7 @@ from typing import Final
 
 from pullback.errors import DerivativeError
 from pullback.lazy.elsewhere import remedy
-from pullback.lazy.node import LOCK, Array
+from pullback.lazy.node import BUSY, LOCK, Array
 from pullback.source import Position, called, source_text, user_position
 from pullback.state import registered
 
@@ -41,7 +41,7 @@ def _depends(x: Array) -> bool:
     """Whether an array is, or depends on, a variable of an active gradient."""
     if x.application is None:  # nothing below it waits, and so no other thread computes it
         return _reaches(x)
-    with LOCK:
+    with LOCK, BUSY:
         return _reaches(x)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from pullback.errors import TraceError
 from pullback.lazy.leaving import OPEN
-from pullback.lazy.node import LOCK, Array, leaf_of
+from pullback.lazy.node import BUSY, LOCK, Array, leaf_of
 from pullback.lazy.operation import Application, Operation, apply
 from pullback.lazy.types import ArrayType
 from pullback.lazy.views import View
@@ -269,7 +269,7 @@ def watch(x: Array) -> None:
     chain = [x]
     base = x.operands[0]
     if (share := share_of(base)) is None and base.application is not None:
-        with LOCK:
+        with LOCK, BUSY:
             while share is None and base.application is not None and base.application.view is not None:
                 chain.append(base)
                 base = base.operands[0]
@@ -324,7 +324,7 @@ def _start() -> None:
     found = [x for x in gc.get_objects() if isinstance(x, Array) and _is_made(x)]
     if frozen:
         gc.freeze()
-    with LOCK:  # nothing is computed meanwhile
+    with LOCK, BUSY:  # nothing is computed meanwhile
         views = [x for x in found if x.application is not None and x.application.view is not None]
         for x in sorted(views, key=lambda x: x.serial):
             if share_of(x) is None:
@@ -349,7 +349,7 @@ def opened(x: Array) -> Share:
         TraceError: [E147] the array is a weight, or the argument of a gradient.
     """
     if x.__class__ is not Written:
-        with LOCK:
+        with LOCK, BUSY:
             _start()
             share = share_of(x)
             if not isinstance(share, Share):

@@ -130,6 +130,8 @@ def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[A
 
     backward: dict[Any, Any] = {}
     left, right = _Numbers(), _Numbers()
+    method.known = known, known, False  # type: ignore[attr-defined]  # for `lazy.quick`
+    reflected.known = known, backward, True  # type: ignore[attr-defined]
     return method, reflected
 
 
@@ -150,6 +152,7 @@ def unary(operation: Operation) -> Callable[[Any], Any]:
             known[self.type] = node.application
         return node
 
+    method.known = known, known, False  # type: ignore[attr-defined]
     return method
 
 

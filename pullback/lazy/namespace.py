@@ -70,9 +70,14 @@ _SIMPLE: Final = frozenset({"axis", "keepdims"})  # keywords whose equal values 
 
 def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[..., Any]:
     known: dict[Any, Any] = {}
+    of_one: dict[Any, Any] = {}  # of one array alone, by its type
     plain = sizes_of(operation.name.removeprefix("pb."), traced)
 
     def function(*args: Any, **keywords: Any) -> Any:
+        if len(args) == 1 and not keywords and (x := args[0]).__class__ is Array:
+            application = of_one.get(x.type)
+            if application is not None:
+                return Array(application, args, x.tracked)
         operands: list[Array] = []
         key = quick_key(args, operands)
         if keywords and key is not None:
@@ -86,6 +91,8 @@ def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[...,
         if key is not None and isinstance(node, Array) and node.application.quick:
             if len(operands) == len(node.operands):  # no size was read from an array
                 known[key] = node.application
+                if len(args) == 1 and not keywords and args[0].__class__ is Array:
+                    of_one[args[0].type] = node.application
         return node
 
     function.__name__ = function.__qualname__ = operation.name.rpartition(".")[2]

@@ -27,11 +27,33 @@ from pullback.source import user_position
 from pullback.tracing.devices import CPU
 from pullback.tracing.elsewhere import member
 
-__all__ = ["LOCK", "Array", "added", "leaf", "leaf_of", "stored", "value_of", "waiting"]
+__all__ = ["BUSY", "LOCK", "SERIALS", "Array", "added", "leaf", "leaf_of", "stored", "value_of", "waiting"]
 
 LOCK: Final = threading.RLock()  # held by who computes arrays, or reads operands of nodes that are not its own
+
+
+class _Busy:
+    """How many are inside LOCK; the holder of LOCK changes it. C, which needs no LOCK where nobody is, reads it.
+
+    An interrupt between two lines may leave it too large, and then C takes LOCK each time.
+    """
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> None:
+        self.count += 1
+
+    def __exit__(self, *error: object) -> None:
+        self.count -= 1
+
+
+BUSY: Final = _Busy()
 SHOWN: Final = 1000  # most elements that `repr` copies from a device
-_next: Final = itertools.count().__next__
+SERIALS: Final = itertools.count()
+_next: Final = SERIALS.__next__
 _new: Final = object.__new__
 
 
@@ -42,7 +64,8 @@ class Array:
     DLPack and printing need the value. See `pullback.lazy`.
 
     Cost:
-        A node takes 0.3 to 1 µs of Python. A value takes 1 µs for each node below it, plus the kernels.
+        A node takes 0.1 to 1 µs. The value of a known structure takes half a microsecond and 0.1 for each node below;
+        other values take 13 µs of Python and 1 for each. Kernels come on top.
     """
 
     __slots__ = ("__weakref__", "_share", "application", "operands", "origin", "serial", "tracked", "type", "value")

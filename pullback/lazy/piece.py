@@ -26,7 +26,7 @@ from pullback.state import registered
 if TYPE_CHECKING:
     from pullback.lazy.node import Array
 
-__all__ = ["Backward", "Piece", "piece_of"]
+__all__ = ["LIGHT", "Backward", "Piece", "piece_of"]
 
 LIGHT: Final = 1e5  # scalar operations that NumPy runs in less time than tracing an operation of a piece takes
 MOST: Final = 4096  # pieces to keep; a dropped piece is rebuilt, with its code from disk

@@ -18,11 +18,12 @@ from pullback.lazy.device_kernel import DeviceKernel, note_checks
 from pullback.lazy.foreign import ForeignApplication, ForeignTape
 from pullback.lazy.kernel import Kernel, alone, thread_count
 from pullback.lazy.layers import noted
-from pullback.lazy.node import LOCK, Array, waiting
+from pullback.lazy.node import BUSY, LOCK, Array, waiting
 from pullback.lazy.operation import Application
-from pullback.lazy.piece import Piece, piece_of, steps_of
+from pullback.lazy.piece import LIGHT, Backward, Piece, piece_of, steps_of
 from pullback.lazy.places import put
 from pullback.lazy.plan import BLOCKING, HEAVY, Chunk, planned
+from pullback.lazy.quick import learn, offer
 from pullback.lazy.tape import Kept, Tape
 from pullback.state import cached, registered
 
@@ -139,6 +140,21 @@ class Straight:
         if self.places and self.piece.device:
             note_checks(results, values, self.places, self.piece.failing)
         return results
+
+    def note(self, threads: int, both: Backward | None = None) -> None:
+        """Let C make further calls of this structure, which was computed as a whole on this many threads.
+
+        Args:
+            both: the kernel that computed cotangents, too.
+        """
+        piece = self.piece
+        if self.places or piece.device or not all(a.quick for a in self._applications):
+            return
+        kernel = both.kernel if both else piece.forward(self.wrt) if self.tracked else piece.value()
+        entry = kernel.entry if isinstance(kernel, Kernel) else None
+        if entry is not None:
+            learn(self._key, len(self.outputs), self.wrt, entry, piece if self.tracked else None,
+                  both.places if both else None, threads == 1 and piece.work >= 2 * HEAVY, piece.work <= LIGHT)
 
     def settle(self, results: Sequence[Any]) -> None:
         """Store the values of the outputs."""
@@ -283,7 +299,7 @@ def at_once(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> lis
 
 def force(wanted: Sequence[Array]) -> None:
     """Compute arrays. Arrays computed before an error stay computed, and others stay as they were."""
-    with LOCK:
+    with LOCK, BUSY:
         since = under_way() if UNSETTLED else 0
         try:
             threads = thread_count()
@@ -292,6 +308,8 @@ def force(wanted: Sequence[Array]) -> None:
                 job = job_of(chunks[0])
                 job.begin(chunks.pop())
                 job.settle(job.compute())
+                if job.__class__ is Straight:
+                    job.note(threads)
             else:
                 run_chunks(chunks, threads)
         except BaseException:
@@ -353,3 +371,4 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 Array.forced = staticmethod(force)
+offer(unsettled=UNSETTLED, force=force, thread_count=thread_count)

@@ -15,6 +15,7 @@ from pullback.lazy.kernel import Kernel
 from pullback.lazy.node import Array
 from pullback.lazy.operation import traced_program
 from pullback.lazy.places import leaf_at, put
+from pullback.lazy.quick import hold
 from pullback.lazy.types import ArrayType
 from pullback.lazy.weight import Weight
 from pullback.nn.optimizers import Optimizer, check_descends
@@ -139,9 +140,10 @@ class Trainer:
         given += [self._kept[p] for p in paths]
         given.append(np.array(self.steps))
         results = kernel(given)
-        for w, value in zip(changed, results):
-            w.hold(value)
-            w.grad = None
+        if not hold(changed, results):
+            for w, value in zip(changed, results):
+                w.hold(value)
+                w.grad = None
         self._kept.update(zip(paths, results[len(changed) :]))
         self.steps += 1
 

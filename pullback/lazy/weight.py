@@ -10,6 +10,7 @@ from numpy import ndarray
 from pullback.lazy.methods import OPERATORS, installed
 from pullback.lazy.node import Array, leaf_of
 from pullback.lazy.places import held
+from pullback.lazy.quick import offer
 
 __all__ = ["INSTALLED", "Weight", "of_leaf"]
 
@@ -97,3 +98,4 @@ INSTALLED: Final = tuple(installed())
 
 for _name in INSTALLED:
     setattr(Weight, _name, of_leaf(_name))
+offer(weight=Weight)

@@ -21,7 +21,7 @@ from pullback.arrays.in_place import OPERATORS, unlike
 from pullback.device import is_on_device
 from pullback.errors import DeviceError, DTypeError, IndexRangeError, PullbackError, ShapeError, TraceError
 from pullback.lazy.memory import Memory, Share, Step, Written, again, fixed, opened, share_of, written_weight
-from pullback.lazy.node import LOCK, Array, value_of
+from pullback.lazy.node import BUSY, LOCK, Array, value_of
 from pullback.lazy.operation import Operation, apply, as_operand
 from pullback.lazy.places import leaf_at
 from pullback.lazy.types import ArrayType
@@ -439,7 +439,7 @@ def _is_shared(x: Array) -> bool:
     share = share_of(x)
     if share is not None and share.path is not None and share.memory is not None and share.memory.type.shape:
         return True
-    with LOCK:
+    with LOCK, BUSY:
         while x.__class__ is not Written and x.application is not None and x.application.view is not None:
             x = x.operands[0]
             if x.type.shape:

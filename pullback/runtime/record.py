@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ROOT = str(Path(__file__).resolve().parents[1])
 REFUSED_SECONDS = 86_400.0  # how long a compiler's failure is remembered
-BRIEF = 100_000  # most operations and bytes of a brief call: about 20 microseconds
+BRIEF = 100_000  # most operations and words of four bytes of a brief call: some 20 microseconds
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _is_brief(function: Function) -> bool:
     operations = function.operations.constant
     if operations is None or function.dims:
         return False
-    return operations + sum(b.bytes for b in (*function.inputs, *function.outputs)) <= BRIEF
+    return operations + sum(b.bytes for b in (*function.inputs, *function.outputs)) / 4 <= BRIEF
 
 
 def record_key(program: ir.Known, dims: Mapping[str, int]) -> str:

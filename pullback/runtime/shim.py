@@ -7,13 +7,13 @@ like any other library. Without `Python.h`, or if compilation fails, entries are
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
 import sys
 import sysconfig
 import threading
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import partial
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -49,7 +49,7 @@ _found: list[ModuleType | None] = registered([], 1, stays="with the process: loa
 
 
 def _extension() -> ModuleType | None:
-    module = _prebuilt() or _compiled()
+    module = _prebuilt() or compiled_module(NAME, "call.c")
     if module is None:
         return None
     module.main_thread(threading.main_thread().ident)
@@ -68,22 +68,22 @@ def _prebuilt() -> ModuleType | None:
         return None
 
 
-def _compiled() -> ModuleType | None:
-    """The extension compiled now, or found in the cache."""
+def compiled_module(name: str, file: str) -> ModuleType | None:
+    """The extension of a file of `runtime/c`, compiled now or found in the cache; None if it cannot be built."""
     include = Path(sysconfig.get_paths()["include"])
     if not (include / "Python.h").is_file():
         return None
-    text = (Path(__file__).parent / "c" / "call.c").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "c" / file).read_text(encoding="utf-8")
     # the versions are part of the text, and so of the cache key
     text = f"/* {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n{text}"
     try:
-        return loaded(text, (f"-I{include}", f"-I{np.get_include()}"), _module)
+        return loaded(text, (f"-I{include}", f"-I{np.get_include()}"), partial(_module, name=name))
     except CompilerError:
         return None
 
 
-def _module(path: str) -> ModuleType:
-    spec = spec_from_file_location(NAME, path, loader=ExtensionFileLoader(NAME, path))
+def _module(path: str, name: str = NAME) -> ModuleType:
+    spec = spec_from_file_location(name, path, loader=ExtensionFileLoader(name, path))
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
@@ -124,7 +124,7 @@ def interruptible(function: Entry, arguments: int) -> Entry:
     if module is None or arguments > module.MOST_POINTERS or sys.maxsize < 2**63 - 1:
         return function
     address = ctypes.c_void_p.from_buffer(function).value  # type: ignore[arg-type]
-    return functools.partial(module.invoke, address)
+    return partial(module.invoke, address)
 
 
 _quick: dict[type, type] = registered(
