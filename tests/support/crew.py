@@ -26,19 +26,23 @@ class Crew:
         made: the names of the processes, in order.
         asked: pairs of a name and a method.
         ended: the names of those that were told to end.
+        threads: the workers.
+        before, after_sum: functions of a worker's name, its life (0, 1 after a restart) and the step, called there.
     """
 
     def __init__(self) -> None:
         self.made: list[str] = []
         self.asked: list[tuple[str, str]] = []
         self.ended: list[str] = []
+        self.threads: list[Thread] = []
         self.before: Callable[[str, int, int], None] = lambda name, life, step: None
         self.after_sum: Callable[[str, int, int], None] = lambda name, life, step: None
 
     def process(self, what: str, make: Any, *arguments: Any, options: Any) -> Thread:
         """Start a worker."""
         self.made.append(what)
-        return Thread(self, what, self.made.count(what) - 1, make, arguments)
+        self.threads.append(Thread(self, what, self.made.count(what) - 1, make, arguments))
+        return self.threads[-1]
 
 
 class Thread:
@@ -90,22 +94,16 @@ def crew() -> Iterator[Crew]:
 
     def reduce(links: Any, *arguments: Any) -> None:
         whole(links, *arguments)
-        owner = next(t for t in threads if t.object.links is links)
+        owner = next(t for t in found.threads if t.object.links is links)
         if hasattr(owner.object, "now"):
             found.after_sum(owner.what, owner.life, owner.object.now)
-
-    threads: list[Thread] = []
-
-    def process(*arguments: Any, **options: Any) -> Thread:
-        threads.append(found.process(*arguments, **options))
-        return threads[-1]
 
     def answer(promised: Future[Any], *rest: Any) -> Any:
         return promised.result(120)
 
     whole = replica.reduce
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared, "Process", process)
+        patch.setattr(shared, "Process", found.process)
         patch.setattr(shared, "answer", answer)
         patch.setattr(shared, "sent", lambda value: value)
         patch.setattr(shared, "Replica", Mortal)

@@ -227,7 +227,8 @@ class Training:
         losses = self._updated(stacked, first)
         if len(losses):
             self._loss = float(losses[-1])
-        at.loss += float(np.sum(losses, dtype=np.float64))
+        for loss in losses.tolist():  # one by one: the same bits however many updates a call makes
+            at.loss += loss
         at.step, at.batch = at.step + len(losses), at.batch + len(losses)
         at.seconds = time.perf_counter() - self._since
         return len(losses)
