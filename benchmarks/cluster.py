@@ -45,11 +45,12 @@ SAMPLES: Final = 4096
 
 @dataclass(frozen=True)
 class Constants:
-    """Seconds of a message between workers and of a request of the driver, and bytes per second."""
+    """Seconds of a message between workers and of a request of the driver, bytes per second, and free cores."""
 
     latency: float
     bandwidth: float
     request: float
+    cores: float = 2.0
 
 
 @dataclass(frozen=True)
@@ -91,15 +92,21 @@ class Echo:
         run()
         return statistics.median(turns([run], repeat)[0])
 
+    def work(self) -> None:
+        """Some work."""
+        a = np.ones((300, 300))
+        for _ in range(60):
+            np.sin(a)
+
     def back(self, x: Any) -> Any:
         """What it was given."""
         return x
 
 
 def step(c: Constants, w: Computation, workers: int = 2) -> float:
-    """The seconds of an update with as many parts and free processors as workers."""
+    """The seconds of an update with as many parts as workers."""
     total = min(seconds_of_sum(w.size, workers, workers, c.latency, c.bandwidth))
-    return w.part + total + w.update + c.request / w.stack
+    return (w.part + w.update) * max(1.0, workers / c.cores) + total + c.request / w.stack
 
 
 def messages(sizes: Sequence[int], repeat: int) -> tuple[Constants, list[Sequence[str]]]:
@@ -124,12 +131,15 @@ def messages(sizes: Sequence[int], repeat: int) -> tuple[Constants, list[Sequenc
         run()
         through[n] = statistics.median(turns([run], max(3, min(repeat, 10**8 // n)))[0])
     request = statistics.median(turns([lambda: both("back", [(0,), (0,)])], repeat)[0])
+    one, two = turns([lambda: answer(held[0].ask("work"), "echo"), lambda: both("work", [(), ()])], 21)
+    cores = max(1.0, min(2.0, 2 * statistics.median(one) / statistics.median(two)))
     for p in held:
         p.end()
     latency = direct[sizes[0]]
     large = sizes[-1]
-    c = Constants(latency, large / (direct[large] - latency), request)
-    rows = [(f"{n:,}", _time(direct[n]), _time(latency + n / c.bandwidth), _time(through[n])) for n in sizes]
+    c = Constants(latency, large / (direct[large] - latency), request, cores)
+    model = {n: latency + n / c.bandwidth for n in sizes}
+    rows: list[Sequence[str]] = [(f"{n:,}", *(_time(t[n]) for t in (direct, model, through))) for n in sizes]
     return c, rows
 
 
@@ -208,9 +218,9 @@ def computation(loss: Any, optimizer: Any, carry: Carry, feed: Rows, stack: int,
     return Computation(statistics.median(times[0]), statistics.median(times[1]), own._layout.size, stack)
 
 
-def worth(c: Constants, workers: int, free: bool = True) -> list[Sequence[str]]:
+def worth(c: Constants, workers: int) -> list[Sequence[str]]:
     """Rows of gradient sizes with the batch time from which workers are faster than one process, and twice as fast."""
-    rows = []
+    rows: list[Sequence[str]] = []
     for mega in MEGABYTES:
         total = min(seconds_of_sum(int(mega * 1e6), workers, workers, c.latency, c.bandwidth)) + c.request
         even = total / (1 - 1 / workers)
@@ -220,7 +230,9 @@ def worth(c: Constants, workers: int, free: bool = True) -> list[Sequence[str]]:
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds * 1e6:.0f} µs" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+    if seconds >= 1:
+        return f"{seconds:.3g} s"
+    return f"{seconds * 1e6:.0f} µs" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -235,6 +247,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
     before = os.getloadavg()[0]
+    os.environ.setdefault("RAY_worker_niceness", "0")  # as this process; Ray's own is 15
     ray.init(num_cpus=2, include_dashboard=False, logging_level="error", log_to_driver=False)
     try:
         c, sent_rows = messages(SIZES[:5] if quick else SIZES, 20 if quick else 200)
@@ -253,9 +266,9 @@ Bytes that two workers exchange, both ways at once, and the same bytes sent to b
 
 {table(["bytes", "between workers", "model", "through the driver"], sent_rows)}
 The model is {_time(c.latency)} + bytes / ({c.bandwidth / 1e9:.2f} GB/s). A request of the driver to both workers, \
-without data, takes {_time(c.request)}.
+without data, takes {_time(c.request)}. Two processes did together what {c.cores:.2f} free cores do.
 
-A step. One process runs whole batches; workers run two parts of each. The model is for two workers with a core each:
+A step. One process runs whole batches; workers run two parts of each. The model is for two workers on these cores:
 
 {
         table(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pullback.cluster import LostError
-from pullback.nn.training import replica, shared
+from pullback.nn.training import reduction, replica, shared
 
 __all__ = ["Crew", "Dies", "crew"]
 
@@ -101,7 +101,7 @@ def crew() -> Iterator[Crew]:
     def answer(promised: Future[Any], *rest: Any) -> Any:
         return promised.result(120)
 
-    whole = replica.reduce
+    whole = reduction.reduce
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shared, "Process", found.process)
         patch.setattr(shared, "answer", answer)

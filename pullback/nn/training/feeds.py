@@ -75,7 +75,8 @@ class Rows:
 
     def is_quick(self, ticket: Ticket) -> bool:
         """Whether the rows are views of arrays in memory, or small copies."""
-        return self.source.is_quick(*ticket, 1)
+        epoch, number = ticket
+        return self.source.is_quick(epoch, number, 1)
 
     def _size(self, number: int) -> int:
         return min(self.source.items, self.source.count - number * self.source.items)
@@ -125,7 +126,7 @@ class ShardBatches:
         self.name = f"shard {part} of {parts} of the data"
         data = shards.load(part, parts)
         if isinstance(data, Splits):
-            raise UsageError("E518", f"{self.name} is a pair of data sets", remedy="`validation_data=`, and one of them")
+            raise UsageError("E518", f"{self.name} is two data sets", remedy="`validation_data=` for the second one")
         if batch_size is not None or not isinstance(batches_of(data, None), Stream):
             size = batch_size or 32
             batch_size = max(1, size * (part + 1) // parts - size * part // parts)
@@ -172,7 +173,8 @@ class OfShards:
         if (part, parts) not in self._made:
             self._made[part, parts] = made = ShardBatches(self.shards, part, parts, self.batch_size, **self.order)
             self.check_source(made)
-        found = self._made[part, parts].stacked(*ticket, 1)
+        epoch, number = ticket
+        found = self._made[part, parts].stacked(epoch, number, 1)
         return None if found is None else tree.map_leaves(lambda x: x[0], found)
 
     def sizes(self, ticket: Ticket, parts: int) -> None:
@@ -184,7 +186,8 @@ class OfShards:
 
     def is_quick(self, ticket: Ticket) -> bool:
         """Whether all shards here are quick."""
-        return bool(self._made) and all(made.is_quick(*ticket, 1) for made in self._made.values())
+        epoch, number = ticket
+        return bool(self._made) and all(made.is_quick(epoch, number, 1) for made in self._made.values())
 
 
 class Ahead:

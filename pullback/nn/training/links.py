@@ -17,7 +17,7 @@ from typing import Final
 
 from pullback.nn.training.reduction import Message, partners
 
-__all__ = ["Address", "Links", "LinkLostError"]
+__all__ = ["Address", "LinkLostError", "Links"]
 
 Address = tuple[str, int]
 HELLO: Final = struct.Struct("!16sI")  # the token and the rank
@@ -146,7 +146,7 @@ def _queues(messages: Sequence[Message]) -> dict[int, list[memoryview]]:
     found: dict[int, list[memoryview]] = {}
     for peer, data in messages:
         if data.size:
-            found.setdefault(peer, []).append(memoryview(data).cast("B"))
+            found.setdefault(peer, []).append(data.data)
     return found
 
 

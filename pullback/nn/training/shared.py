@@ -123,6 +123,7 @@ class SharedUpdates(Updates):
         self._known = True  # whether these arrays are those of the workers
         self._uneven = False  # whether unequal shards were reported
         self._lost = LostError("E711", "fit: all workers are lost", remedy=REMEDY)
+        self._addresses: list[str] = []
         self._program = pb.function(lambda parameters, state, batch: pair(loss(parameters, state, batch))).program(
             carry.parameters, carry.state, batch
         )
@@ -224,26 +225,31 @@ class SharedUpdates(Updates):
             self.members = [Member(k, self._make(k)) for k in range(min(self.workers.count, self.parts))]
         attempts = 0
         while not (self._joined and self._given):
-            if not self._joined:
-                addresses = self._all("listen", patience=PATIENCE)
-                token = secrets.token_bytes(16)
-                joined = None in addresses or self._all(
-                    "join", [(rank, addresses, token, self.parts) for rank in range(len(self.members))]
-                )
-                if (lost := addresses if joined is True else joined) and None in lost:
-                    self._replace(lost, step)
-                    continue
-                self._joined = all(joined)
-                attempts += not self._joined
-                if attempts > ATTEMPTS:
-                    raise LostError("E711", "fit: the workers cannot connect to each other",
-                                    facts=[f"{host}:{port}" for host, port in addresses],
+            found = self._give() if self._joined else self._connect()
+            if None in found:
+                self._replace(found, step)
+            elif not all(found):
+                attempts += 1
+                if attempts == ATTEMPTS:
+                    raise LostError("E711", "fit: the workers cannot connect to each other", facts=self._addresses,
                                     remedy="machines whose TCP ports are open to each other")  # fmt: skip
-            elif not self._given:
-                taken = self._all("take", [(sent(self.arrays),)] * len(self.members))
-                self._given = None not in taken
-                if not self._given:
-                    self._replace(taken, step)
+
+    def _connect(self) -> list[Any]:
+        """Connect the workers; return for each whether it is, or None where it is lost."""
+        addresses = self._all("listen", patience=PATIENCE)
+        if None in addresses:
+            return addresses
+        token = secrets.token_bytes(16)
+        self._addresses = [f"{host}:{port}" for host, port in addresses]
+        joined = self._all("join", [(rank, addresses, token, self.parts) for rank in range(len(self.members))])
+        self._joined = all(joined)
+        return joined
+
+    def _give(self) -> list[Any]:
+        """Give all workers these arrays; return for each whether it has them, or None where it is lost."""
+        taken = self._all("take", [(sent(self.arrays),)] * len(self.members))
+        self._given = all(taken)
+        return taken
 
     def _make(self, number: int) -> Process:
         """Start the process of a worker."""

@@ -6,6 +6,7 @@ import errno
 import re
 import warnings
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def plain(parts: int, loss: Any, batches: Any, parameters: Any, state: Any, opti
     for step, (x, y) in enumerate(batches):
         ends = [len(x) * k // parts for k in range(parts + 1)]
         total, value = None, np.float64(0)
-        for low, high in zip(ends, ends[1:]):
+        for low, high in pairwise(ends):
             if high == low:
                 continue
             (own, after), gradients = gradient(parameters, state, (x[low:high], y[low:high]))
@@ -124,34 +125,15 @@ def test_training_is_that_of_one_process_within_rounding(held: Crew) -> None:
 
 @pytest.mark.parametrize("drop_last", [True, False])
 def test_batches_of_an_iterable_come_from_the_driver(held: Crew, drop_last: bool) -> None:
-    """A generator cannot be sent; its batches can. The last one is smaller."""
+    """An object that only the driver has gives the same batches. The last one is smaller."""
     source = Samples((X, Y), 31, seed=1, drop_last=drop_last)
 
-    class Lists:
-        def __init__(self) -> None:
-            self.epoch = 0
-
+    class Batches:
         def __iter__(self) -> Iterator[Any]:
-            epoch, self.epoch = self.epoch, self.epoch + 1
-            for k in range(source.steps or 0):
-                yield tree.map_leaves(lambda a: a[0], source.stacked(epoch, k, 1))
+            return (tree.map_leaves(lambda a: a[0], source.stacked(0, k, 1)) for k in range(source.steps or 0))
 
-    how = {**HOW, "batch_size": None}
-    lists = Lists()
-    next(iter(lists))
-    lists.epoch = 0
-
-    class Twice(Lists):
-        """The first batch is asked for twice: to learn its shapes, and to train."""
-
-        def __iter__(self) -> Iterator[Any]:
-            if not hasattr(self, "begun"):
-                self.begun = True
-                return iter([tree.map_leaves(lambda a: a[0], source.stacked(0, 0, 1))] * 2)
-            return super().__iter__()
-
-    inner = [[tree.map_leaves(lambda a: a[0], source.stacked(0, k, 1)) for k in range(source.steps or 0)]]
-    by_driver = nn.fit(NET, nn.cross_entropy, inner[0], workers=Workers(2, parts=4), **{**how, "epochs": 1})
+    how = {**HOW, "batch_size": None, "epochs": 1}
+    by_driver = nn.fit(NET, nn.cross_entropy, Batches(), workers=Workers(2, parts=4), **how)
     by_workers = fit(Workers(3, parts=4), epochs=1, drop_last=drop_last)
     assert bits(by_driver) == bits(by_workers)
     assert by_driver.steps == (2 if drop_last else 3)
@@ -366,7 +348,9 @@ def test_replicas_that_differ(held: Crew, monkeypatch: pytest.MonkeyPatch) -> No
     """As on other processors. It is said, and all go on from one."""
     held.before = lambda name, life, step: _change(held, name, step)
     _, warned = said(lambda: fit(2))
-    assert warned[0] == "fit: the workers' parameters differ, as on processors of different kinds. All take those of one"
+    assert warned[0] == (
+        "fit: the workers' parameters differ, as on processors of different kinds. All take those of one"
+    )
 
 
 def _change(held: Crew, name: str, step: int) -> None:
@@ -405,7 +389,8 @@ def test_a_loss_that_is_not_finite_names_the_sample(held: Crew, tmp_path: Path) 
 
 @pytest.mark.parametrize(("arguments", "text"), [
     ({"count": 0}, "fit: workers=0"), ({"count": 2.5}, "fit: workers=2.5"), ({"count": True}, "fit: workers=True"),
-    ({"count": 3, "parts": 2}, "Workers: parts=2 for 3 workers"), ({"count": 1, "restarts": -1}, "Workers: restarts=-1"),
+    ({"count": 3, "parts": 2}, "Workers: parts=2 for 3 workers"),
+    ({"count": 1, "restarts": -1}, "Workers: restarts=-1"),
 ])  # fmt: skip
 def test_settings_out_of_range(arguments: Any, text: str) -> None:
     with pytest.raises(UsageError, match=f"E518.*{re.escape(text)}"):
@@ -485,9 +470,9 @@ def test_shards_without_batches_and_wrong_labels(held: Crew) -> None:
     bad[1] = 7
     with pytest.raises(DataError, match=r"E513.*shard 1 of 2 of the data: the label of sample 0"):
         nn.fit(NET, nn.cross_entropy, data.Shards(lambda k, n: [(X[k::n], bad[k::n])]), workers=2, **how)
+    both = data.Splits("both", data.Dataset(X, Y), data.Dataset(X, Y))
     with pytest.raises(PullbackError, match="E518"):
-        nn.fit(NET, nn.cross_entropy, data.Shards(lambda k, n: data.Splits("s", data.Dataset(X, Y), data.Dataset(X, Y))),
-               workers=2, **how)  # fmt: skip
+        nn.fit(NET, nn.cross_entropy, data.Shards(lambda k, n: both), workers=2, **how)
 
 
 def test_a_run_of_shards_is_resumed_and_survives_a_loss(held: Crew, tmp_path: Path) -> None:
