@@ -207,7 +207,7 @@ def computation(loss: Any, optimizer: Any, carry: Carry, feed: Rows, stack: int,
         own._layout.put(own._total, tree.flatten(found)[0], 0.5, True)
 
     def update() -> None:
-        _, gradients, state = tree.unflatten(own._contribution, own._layout.arrays(own._total))
+        _, gradients, state = own._sum
         state = state if own.stateful else carry.state
         own._applied(own.arrays, gradients, state, np.array(0, np.int64), out=own.arrays)
 

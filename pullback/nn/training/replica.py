@@ -88,6 +88,7 @@ class Replica:
     def take(self, arrays: Sequence[Any]) -> bool:
         """Take the arrays of the carry."""
         self.arrays = tuple(np.array(x, order="C") for x in arrays)
+        self.carry: Carry = tree.unflatten(self.structure, self.arrays)  # updates are in place
         return True
 
     def held(self) -> tuple[NDArray[Any], ...]:
@@ -141,34 +142,33 @@ class Replica:
     def _step(self, sizes: Sequence[int], own: dict[int, Any], step: int) -> float:
         """Compute, add up, update; return the loss."""
         assert self._loaded is not None
-        carry: Carry = tree.unflatten(self.structure, self.arrays)
         first = next(p for p, n in enumerate(sizes) if n)
         for p in self._loaded.mine:
             vector = self._vectors.setdefault(p, self._layout.empty())
             if p in own:
-                found = self._gradient(carry.parameters, carry.state, own[p])
+                found = self._gradient(self.carry.parameters, self.carry.state, own[p])
                 self._layout.put(vector, tree.flatten(found)[0], sizes[p] / sum(sizes), p == first)
             else:
                 vector[...] = 0
         reduce(self.links, self._layout, self._vectors, self._total, self.parts)
-        value, gradients, state = tree.unflatten(self._contribution, self._layout.arrays(self._total))
-        state = state if self.stateful else carry.state
+        value, gradients, state = self._sum
+        state = state if self.stateful else self.carry.state
         self._applied(self.arrays, gradients, state, np.array(step, np.int64), out=self.arrays)
         return float(value)
 
     @cached_property
     def _layout(self) -> Layout:
-        carry: Carry = tree.unflatten(self.structure, self.arrays)
-        return Layout(tree.flatten(self._parts_of(np.zeros(()), carry.parameters, carry.state))[0])
+        return Layout(tree.flatten(self._parts_of(np.zeros(()), *self.carry[:2]))[0])
 
     @cached_property
     def _total(self) -> NDArray[np.uint8]:
         return self._layout.empty()
 
     @cached_property
-    def _contribution(self) -> Any:
-        carry: Carry = tree.unflatten(self.structure, self.arrays)
-        return tree.flatten(self._parts_of(np.zeros(()), carry.parameters, carry.state))[1]
+    def _sum(self) -> Any:
+        """The loss, gradients and state in the sum over all parts."""
+        structure = tree.flatten(self._parts_of(np.zeros(()), *self.carry[:2]))[1]
+        return tree.unflatten(structure, self._layout.arrays(self._total))
 
     def _parts_of(self, value: Any, gradients: Any, state: Any) -> Any:
         """The contribution of a part: what is added over all parts."""
