@@ -85,7 +85,7 @@ class Layout:
         """Write the contribution of a part: numbers times a weight; counts are those of the first part alone."""
         for own, x in zip(self.arrays(vector), arrays, strict=True):
             if _is_number(own.dtype):
-                np.multiply(x, own.dtype.type(weight), out=own)
+                np.multiply(np.asarray(x), own.dtype.type(weight), out=own)
             else:
                 own[...] = x if first else np.zeros((), own.dtype)
 

@@ -124,6 +124,7 @@ class SharedUpdates(Updates):
         self._uneven = False  # whether unequal shards were reported
         self._lost = LostError("E711", "fit: all workers are lost", remedy=REMEDY)
         self._addresses: list[str] = []
+        self._attempts = 0
         self._program = pb.function(lambda parameters, state, batch: pair(loss(parameters, state, batch))).program(
             carry.parameters, carry.state, batch
         )
@@ -223,16 +224,23 @@ class SharedUpdates(Updates):
         if not self.members:
             self._sent = sent(self.feed)
             self.members = [Member(k, self._make(k)) for k in range(min(self.workers.count, self.parts))]
-        attempts = 0
         while not (self._joined and self._given):
             found = self._give() if self._joined else self._connect()
             if None in found:
                 self._replace(found, step)
             elif not all(found):
-                attempts += 1
-                if attempts == ATTEMPTS:
-                    raise LostError("E711", "fit: the workers cannot connect to each other", facts=self._addresses,
-                                    remedy="machines whose TCP ports are open to each other")  # fmt: skip
+                self._retry()
+
+    def _retry(self) -> None:
+        """Count attempts without an update, by workers that are all there but cannot talk to each other.
+
+        Raises:
+            LostError: [E711] there were too many.
+        """
+        self._attempts += 1
+        if self._attempts == ATTEMPTS:
+            raise LostError("E711", "fit: the workers cannot connect to each other", facts=self._addresses,
+                            remedy="machines whose TCP ports are open to each other")  # fmt: skip
 
     def _connect(self) -> list[Any]:
         """Connect the workers; return for each whether it is, or None where it is lost."""
@@ -268,13 +276,17 @@ class SharedUpdates(Updates):
             with suppress(LostError):
                 self._copy(m)
                 self._replace(found, step + len(best.losses))
-                return best._replace(intact=False)
-        raise self._lost
+                break
+        else:
+            raise self._lost
+        if best.losses or None in found:
+            self._attempts = 0
+        else:
+            self._retry()
+        return best._replace(intact=False)
 
     def _replace(self, found: Sequence[Any], step: int) -> None:
-        """Start lost workers again, or leave them out. The others start from these arrays again."""
-        if not self._known:
-            self._fetch([m for m, f in zip(self.members, found, strict=True) if f is not None])
+        """Start lost workers again, or leave them out. All others go on from these arrays, which are current."""
         self._joined = self._given = False
         for m, f in zip([*self.members], found, strict=True):
             if f is None:

@@ -344,6 +344,42 @@ def test_a_worker_that_is_lost_between_steps(held: Crew, tmp_path: Path) -> None
     assert len(warned) == 1
 
 
+def test_workers_that_cannot_talk_to_each_other(held: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are all there, but no connection comes about, or none lasts."""
+    join = Replica.join
+    remedy = "machines whose TCP ports are open to each other"
+    monkeypatch.setattr(Replica, "join", lambda *_: False)
+    with pytest.raises(LostError, match="E711.*cannot connect to each other") as caught:
+        fit(2)
+    assert (len(caught.value.facts), caught.value.remedy) == (2, remedy)
+
+    def once(self: Replica, *arguments: Any) -> bool:
+        found = join(self, *arguments)
+        self.links.close()
+        return found
+
+    monkeypatch.setattr(Replica, "join", once)
+    with pytest.raises(LostError, match="E711.*cannot connect to each other"):
+        fit(3)
+    assert sorted(held.ended) == sorted(held.made)
+
+
+def test_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pullback.cli.main import main
+
+    class Asked(Exception):
+        pass
+
+    def fit(*arguments: Any, workers: Any = None, **settings: Any) -> None:
+        raise Asked(workers)
+
+    monkeypatch.setattr(nn, "fit", fit)
+    for line, wanted in ((["--workers", "3"], 3), ([], None)):
+        with pytest.raises(Asked) as caught:
+            main(["train", "lenet", "--quiet", *line])
+        assert caught.value.args == (wanted,)
+
+
 def test_replicas_that_differ(held: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on other processors. It is said, and all go on from one."""
     held.before = lambda name, life, step: _change(held, name, step)
