@@ -45,7 +45,13 @@ SAMPLES: Final = 4096
 
 @dataclass(frozen=True)
 class Constants:
-    """Seconds of a message between workers and of a request of the driver, bytes per second, and free cores."""
+    """The constants of messages.
+
+    Attributes:
+        latency, bandwidth: seconds of a message between workers, and bytes per second.
+        request: seconds of a request of the driver to all workers.
+        cores: the cores that other programs leave free.
+    """
 
     latency: float
     bandwidth: float
@@ -75,7 +81,7 @@ class Echo:
         self.links = Links(host())
 
     def address(self) -> Any:
-        """Where it listens."""
+        """The address for its peer."""
         return self.links.address
 
     def join(self, rank: int, addresses: Any) -> None:
@@ -99,7 +105,7 @@ class Echo:
             np.sin(a)
 
     def back(self, x: Any) -> Any:
-        """What it was given."""
+        """Return the argument."""
         return x
 
 
@@ -219,7 +225,7 @@ def computation(loss: Any, optimizer: Any, carry: Carry, feed: Rows, stack: int,
 
 
 def worth(c: Constants, workers: int) -> list[Sequence[str]]:
-    """Rows of gradient sizes with the batch time from which workers are faster than one process, and twice as fast."""
+    """Rows of gradient sizes with the batch times from which workers pay off."""
     rows: list[Sequence[str]] = []
     for mega in MEGABYTES:
         total = min(seconds_of_sum(int(mega * 1e6), workers, workers, c.latency, c.bandwidth)) + c.request

@@ -11,7 +11,7 @@ __all__ = ["Shards"]
 
 @dataclass(frozen=True)
 class Shards:
-    """Data in shards, each loaded by the worker that trains on it: `nn.fit(net, loss, Shards(load), workers=4)`.
+    """Data in shards, each loaded by the worker of `nn.fit(…, workers=…)` that trains on it.
 
     A batch joins the next batches of all shards. An epoch ends when the first shard ends.
 

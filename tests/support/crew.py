@@ -1,4 +1,4 @@
-"""Workers of `nn.fit` without Ray: threads of this process, which talk over the same sockets and can die."""
+"""Workers of `nn.fit` without Ray: threads of this process, which talk over sockets and can die."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Crew", "Dies", "crew"]
 
 
 class Dies(BaseException):
-    """What a worker raises in the place where it dies."""
+    """The exception of a worker in the place where it dies."""
 
 
 class Crew:
@@ -77,7 +77,7 @@ class Thread:
 
 
 class Mortal(replica.Replica):
-    """A replica that asks whether it is to die: before a step, and when gradients are added but not applied."""
+    """A replica that may die: before a step, or when gradients are added but not applied."""
 
     of: Thread
 

@@ -4,11 +4,11 @@ A batch has numbered parts, and each worker holds the vectors of some parts in a
 
     ((part 0 + part 1) + part 2) + …
 
-to the bit, for any number of workers. So timing, lost workers and the choice of the algorithm change no result. There
-are two algorithms. Both are functions of the messages to and from peers:
+for any number of workers. So timing, lost workers and the choice of the algorithm change no bit. There are two
+algorithms. Both are functions of the messages to and from peers:
 
 * `chain` cuts vectors into pieces. Partial sums of a piece move from worker to worker, up the chain, and its total
-  moves back down, while the next pieces follow. It is a ring that always starts at worker 0.
+  moves back down, while the next pieces follow. It is a ring that starts at worker 0 for each piece.
 * `doubling` sends whole vectors, to peers at distances 1, 2, 4, … (Bruck et al. 1997, *Efficient algorithms for
   all-to-all communications in multiport message-passing systems*). Then each worker adds all of them. It has the
   fewest messages, so it is for small vectors, and for two workers.
@@ -157,7 +157,7 @@ def seconds_of_sum(
 
 
 def pieces_of(size: int, count: int) -> int:
-    """The number of pieces with which a chain is fastest: the root of 2 (n - 1) · 2 size / (bandwidth · latency)."""
+    """The number of pieces with which a chain is fastest: √(4 (n - 1) size / (bandwidth · latency))."""
     most = max(1, size // (1 << 14))
     return max(1, min(most, round(math.sqrt(4 * (count - 1) * size / BANDWIDTH / LATENCY))))
 

@@ -95,7 +95,7 @@ class Member:
 
 
 def feed_of(source: Batches, shards: Feed | None) -> Feed:
-    """What workers load batches from: their shards, data that each has, or the driver's iterable."""
+    """The source of parts for workers: their shards, data that each has, or the driver's iterable."""
     return shards or (Rows(source) if isinstance(source, Samples) else Given())
 
 

@@ -602,3 +602,22 @@ def nn_carry(parameters: Any, state: Any) -> Any:
     from pullback.nn.training.step import Carry
 
     return Carry(parameters, state, nn.sgd(0.1).init(parameters))
+
+
+def test_folders_and_tables_can_be_sent(tmp_path: Path) -> None:
+    """A worker that gets a copy reads the same rows, with the same random transforms."""
+    cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle, which Ray has, is not installed")
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    for k in range(8):
+        (tmp_path / "ab"[k % 2]).mkdir(exist_ok=True)
+        pixels = np.random.default_rng(k).integers(0, 255, (8, 8, 3)).astype(np.uint8)
+        image.fromarray(pixels).save(tmp_path / "ab"[k % 2] / f"{k}.png")
+    images = data.load_images(tmp_path).transformed(data.random_flip(), data.scale())
+    table = data.from_table({"a": np.arange(8.0), "b": np.arange(8) % 3}, ["a"], "b")
+    for source in (images, table):
+        feed = Rows(Samples(source, 4, seed=3))
+        there = cloudpickle.loads(cloudpickle.dumps(feed))
+        for ticket in ((0, 1), (2, 0)):
+            one, two = feed.part(ticket, 1, 2), there.part(ticket, 1, 2)
+            for x, y in zip(tree.flatten(one)[0], tree.flatten(two)[0], strict=True):
+                assert x.tobytes() == y.tobytes()
