@@ -349,7 +349,7 @@ def test_workers_that_cannot_talk_to_each_other(held: Crew, monkeypatch: pytest.
     join = Replica.join
     remedy = "machines whose TCP ports are open to each other"
     monkeypatch.setattr(Replica, "join", lambda *_: False)
-    with pytest.raises(LostError, match="E711.*cannot connect to each other") as caught:
+    with pytest.raises(LostError, match=r"E711.*cannot connect to each other") as caught:
         fit(2)
     assert (len(caught.value.facts), caught.value.remedy) == (2, remedy)
 
@@ -359,7 +359,7 @@ def test_workers_that_cannot_talk_to_each_other(held: Crew, monkeypatch: pytest.
         return found
 
     monkeypatch.setattr(Replica, "join", once)
-    with pytest.raises(LostError, match="E711.*cannot connect to each other"):
+    with pytest.raises(LostError, match=r"E711.*cannot connect to each other"):
         fit(3)
     assert sorted(held.ended) == sorted(held.made)
 
