@@ -16,7 +16,7 @@ from typing import Any, Final
 from pullback.errors import PullbackError, UsageError
 from pullback.source import user_position
 
-__all__ = ["LostError", "Process", "answer", "is_running", "library", "memory_of_process", "sent"]
+__all__ = ["LostError", "Process", "answer", "host", "is_running", "library", "memory_of_process", "sent"]
 
 PATIENCE: Final = 10.0  # seconds to wait for a process that was told to end
 
@@ -42,6 +42,11 @@ def is_running() -> bool:
     """Whether Ray runs in this process; asking does not import it, so that finalizers may ask."""
     ray = sys.modules.get("ray")
     return ray is not None and bool(ray.is_initialized())
+
+
+def host() -> str:
+    """The address of this machine, as other machines of the cluster reach it."""
+    return str(library().util.get_node_ip_address()) if is_running() else "127.0.0.1"
 
 
 def memory_of_process() -> int:
@@ -90,17 +95,22 @@ class Process:
                 ray.get(self.actor.__ray_ready__.remote())
 
 
-def answer(promised: Any, what: str, remedy: str = "`restart=True` starts it again") -> Any:
+def answer(
+    promised: Any, what: str, remedy: str = "`restart=True` starts it again", patience: float | None = None
+) -> Any:
     """Wait for the result of a process.
 
     Args:
         promised: what `ask` gave.   what: what messages call the process.
         remedy: what to do where it is lost.
+        patience: the seconds after which it counts as lost.
     Raises:
         LostError: [E711] the process ended. Otherwise what was raised there.
     """
     ray = library()
     try:
+        if patience is not None and not ray.wait([promised], timeout=patience)[0]:
+            raise LostError("E711", f"{what}: no process for it within {patience:.0f} s", remedy=remedy)
         return ray.get(promised)
     except ray.exceptions.RayTaskError as error:
         raise error.cause from None

@@ -9,6 +9,7 @@ from pullback.data.images import color_jitter, random_affine, random_erasing, ra
 from pullback.data.loader import Batches, batches_of, prefetch
 from pullback.data.mixing import Mixing, cutmix, mixup
 from pullback.data.order import Draws
+from pullback.data.shards import Shards
 from pullback.data.tables import from_table, load_parquet
 from pullback.data.text import load_text
 from pullback.data.transforms import Transform, center_crop, normalize, random_crop, random_flip, scale, subtract
@@ -20,6 +21,7 @@ __all__ = [
     "Dataset",
     "Draws",
     "Mixing",
+    "Shards",
     "Splits",
     "Transform",
     "batches_of",

@@ -86,9 +86,12 @@ class Samples:
     def stacked(self, epoch: int, first: int, count: int) -> Any:
         """Return `count` batches of an epoch, from number `first`."""
         start, end = first * self.items, min((first + count) * self.items, self.count)
-        samples = self.samples(epoch, start, end)
         size = (end - start) // count
-        return tree.map_leaves(lambda x: _contiguous(x).reshape(count, size, *x.shape[1:]), self._read(samples, epoch))
+        return tree.map_leaves(lambda x: x.reshape(count, size, *x.shape[1:]), self.rows(epoch, start, end))
+
+    def rows(self, epoch: int, start: int, end: int) -> Any:
+        """Return the samples from `start` to `end` in the order of an epoch, as contiguous arrays."""
+        return tree.map_leaves(_contiguous, self._read(self.samples(epoch, start, end), epoch))
 
     def is_quick(self, epoch: int, first: int, count: int) -> bool:
         """Whether the batches are views of arrays in memory, or small copies."""

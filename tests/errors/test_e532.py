@@ -102,7 +102,7 @@ class Gone(Exception):
     """What Ray raises of an actor that is lost."""
 
 
-def test_advice_for_a_lost_part_of_a_batch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_advice_for_lost_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def lost(promised: Any) -> Any:
         raise Gone("The actor died unexpectedly before finishing this task.")
 
@@ -116,9 +116,10 @@ def test_advice_for_a_lost_part_of_a_batch(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(cluster, "library", lambda: ray)
     x = np.ones((8, 3), np.float32)
     with pytest.raises(LostError) as caught:
-        nn.fit(nn.dense(1), nn.mse_loss, (x, x[:, :1]), optimizer=nn.sgd(0.1), epochs=1, workers=1, progress=False)
+        nn.fit(nn.dense(1), nn.mse_loss, (x, x[:, :1]), optimizer=nn.sgd(0.1), epochs=1, progress=False,
+               workers=nn.Workers(1, restarts=0))
     assert str(caught.value) == """\
-LostError [E711] part 0 of the batch: its process is lost
+LostError [E711] worker 0 of fit: its process is lost
    | The actor died unexpectedly before finishing this task.
   try: `fit(…, save="folder")`: called again, it goes on from the last checkpoint there      \
 See `pullback explain-error E711`"""

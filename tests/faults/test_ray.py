@@ -37,14 +37,13 @@ from pullback.nn.training import shared
 
 folder, lost = sys.argv[1:]
 
-class Part(shared.Part):
-    calls = 0
-
-    def gradient(self, held, batch):
-        self.calls += 1
-        if lost == "worker" and self.calls > SAVED:
+class Replica(shared.Replica):
+    def _step(self, sizes, own, step):
+        once = Path(folder) / "killed"
+        if step == SAVED and (lost == "workers" or (lost == "worker" and 0 in own and not once.exists())):
+            once.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().gradient(held, batch)
+        return super()._step(sizes, own, step)
 
 def loss(parameters, state, batch):
     x, y = batch
@@ -68,12 +67,13 @@ def after(progress):
         elif lost in ("raylet", "gcs_server"):
             os.kill(child(lost), signal.SIGKILL)
 
-shared.Part = Part
+shared.Replica = Replica
 ray.init(num_cpus=2, include_dashboard=False, logging_level="error", log_to_driver=False)
 x = np.random.default_rng(0).normal(size=16)
 start = {"a": np.zeros(()), "b": np.zeros(())}
 try:
-    nn.fit(loss, (x, 3 * x + 1), parameters=start, optimizer=nn.adam(0.1), epochs=EPOCHS, batch_size=16, workers=2,
+    nn.fit(loss, (x, 3 * x + 1), parameters=start, optimizer=nn.adam(0.1), epochs=EPOCHS, batch_size=16,
+           workers=nn.Workers(2, restarts=int(lost == "worker")),
            save=nn.Checkpoints(folder, every_steps=1), progress=after)
 except PullbackError as error:
     print(error.code, flush=True)
@@ -124,13 +124,21 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return checkpoints(folder)[EPOCHS]
 
 
-@pytest.mark.parametrize("lost", ["worker", "driver", "raylet", "gcs_server"])
+def test_training_goes_on_when_a_worker_is_killed(tmp_path: Path, whole: str) -> None:
+    """To the bit as if nothing had happened."""
+    status, out = run(tmp_path, "worker")
+    assert status == 0 and "E711" not in out
+    assert (tmp_path / "killed").exists()
+    assert checkpoints(tmp_path)[EPOCHS] == whole
+
+
+@pytest.mark.parametrize("lost", ["workers", "driver", "raylet", "gcs_server"])
 def test_what_is_lost_is_told_and_training_goes_on(tmp_path: Path, whole: str, lost: str,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULLBACK_RUN", str(tmp_path))
     status, out = run(tmp_path, lost)
     assert status == -9 if lost == "driver" else status != 0
-    if lost == "worker":
+    if lost == "workers":
         assert status == 3 and "E711" in out.splitlines()
     assert max(checkpoints(tmp_path)) >= SAVED
     end = time.monotonic() + 60

@@ -8,6 +8,7 @@ from pullback.nn.training.history import History
 from pullback.nn.training.loop import Run
 from pullback.nn.training.monitors import EarlyStopping, ReduceLROnPlateau
 from pullback.nn.training.report import Progress
+from pullback.nn.training.shared import Workers
 from pullback.nn.training.tensorboard import TensorBoardLogger
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Run",
     "TensorBoardLogger",
     "TrainingState",
+    "Workers",
     "evaluate",
     "find_learning_rate",
     "fit",

@@ -14,7 +14,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -142,6 +142,7 @@ class Folder:
     def __init__(self, settings: Checkpoints, shared: Shared) -> None:
         self.settings = settings
         self.shared = shared
+        self.adopts: Sequence[str] = ()  # properties that this run takes from its checkpoint
         self.path = Path(settings.directory)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -244,6 +245,7 @@ class Folder:
         path = files[-1]
         arrays, words = read(path)
         theirs, position = self._about(path, words)
+        self.shared |= {name: theirs[name] for name in self.adopts if isinstance(theirs.get(name), int)}
         other = differing(theirs, self.shared)
         if other and wish != "anyway":
             raise DataError(

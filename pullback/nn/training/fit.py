@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any, Final
 
 import numpy as np
 
 import pullback as pb
-from pullback.data import Dataset, Splits, batches_of
+from pullback.data import Batches, Dataset, Shards, Splits, batches_of
 from pullback.data.loader import first_batch
 from pullback.errors import UsageError
 from pullback.ir.settings import MemoryMode
@@ -19,14 +20,15 @@ from pullback.nn.optimizers.scaled import Scaled
 from pullback.nn.settings import check_seed
 from pullback.nn.training.callbacks import check_callbacks
 from pullback.nn.training.checkpoint import Best, Checkpoints, Folder, Resume
+from pullback.nn.training.feeds import OfShards, ShardBatches
 from pullback.nn.training.history import VALIDATION_LOSS
 from pullback.nn.training.loop import Run, Training
 from pullback.nn.training.monitors import EarlyStopping, ReduceLROnPlateau
 from pullback.nn.training.report import Progress
-from pullback.nn.training.sameness import shared
-from pullback.nn.training.shared import SharedUpdates
+from pullback.nn.training.sameness import PARTS, WHOLE, shared
+from pullback.nn.training.shared import SharedUpdates, Workers, feed_of
 from pullback.nn.training.step import Carry, Updates
-from pullback.nn.training.task import task_of
+from pullback.nn.training.task import check_source, task_of
 from pullback.nn.training.validation import sized_batches, validation_of
 from pullback.tracing import tree
 
@@ -63,7 +65,7 @@ def fit(
     threads: int | None = None,
     debug: bool = False,
     device: str | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
 ) -> Run:
     """Train a network, or minimize a traced loss function.
 
@@ -74,7 +76,7 @@ def fit(
             results, a dict (or tuple) of such functions, whose values are added: each is a column `NAME_loss` of the
             history. None leaves a result out.
         data: a Dataset, a pair of them from `data.load` (the second is for validation), a tuple or dict of arrays with
-            a common first size, or an iterable of batches.
+            a common first size, an iterable of batches, or `data.Shards` that workers load.
         optimizer: an optimizer such as `nn.adam(1e-3)`, with `init` and `update`.
         epochs: the number of passes over the data.
         steps: the number of updates, instead of epochs.
@@ -104,9 +106,10 @@ def fit(
         drop_last: whether to drop the last, smaller batch of an epoch. Keeping it requires a second compiled program.
         memory, memory_limit, threads, debug: as in `pb.function`.
         device: as in `pb.function`. Parameters and states stay on it between updates.
-        workers: the number of processes that compute gradients, each for a part of every batch, on this machine or on
-            the cluster of `ray.init`. The loss must be a mean over the batch. Layers with batch statistics or random
-            numbers see only their part.
+        workers: the number of processes that train together, each on its parts of every batch, on this machine or on
+            the cluster of `ray.init`; or `Workers` with more settings. The loss must be a mean over the batch. Layers
+            with batch statistics or random numbers see only their part. A lost worker is replaced, which changes no
+            bit of the result.
     Returns:
         The parameters and the record of the run. Ctrl-C ends training between two updates with the current result; a
         second Ctrl-C raises KeyboardInterrupt.
@@ -114,7 +117,7 @@ def fit(
         DataError: [E508] the network does not accept the data, [E512] there is no data, [E513] a label is out of range,
             [E514] the loss is not finite; [E509], [E510], [E511], [E515], [E516] of checkpoints.
         UsageError: [E518] arguments contradict each other. [E526] A metric returns an array. With `workers`:
-            [E713] Ray is not installed, [E712] the loss cannot be sent. LostError: [E711] a process is lost.
+            [E713] Ray is not installed, [E712] the loss cannot be sent. LostError: [E711] all workers are lost.
         DeviceError: as in `pb.function`.
 
     >>> from pullback import nn
@@ -136,7 +139,15 @@ def fit(
     check_seed("fit", seed)
     _check(epochs, steps, save, resume, early_stopping, drop_last, validation_batch_size)
     check_callbacks(callbacks)
-    source = batches_of(data, batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last)
+    crew = workers if workers is None or isinstance(workers, Workers) else Workers(workers)
+    order: dict[str, Any] = {"seed": seed, "shuffle": shuffle, "drop_last": drop_last}
+    if isinstance(data, Shards) and crew is None:
+        data = data.load(0, 1)
+    source: Batches = (
+        ShardBatches(data, 0, crew.parts or crew.count, batch_size, **order)
+        if isinstance(data, Shards) and crew is not None
+        else batches_of(data, batch_size, **order)
+    )
     first = first_batch(source)
     task = task_of(model, loss, first, metrics, parameters, state, seed)
     task.check_source(source, data, "data")
@@ -148,13 +159,12 @@ def fit(
     options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "threads": threads, "device": device}
     options["debug"] = debug or None  # by default, the environment variable decides
     start = Carry(task.parameters, task.state, optimizer.init(task.parameters))
-    if workers is not None and workers < 1:
-        raise UsageError("E518", f"fit: workers={workers}", remedy="the number of processes, or None for this one")
-    updates = (
-        Updates(task.loss, optimizer, start, **options)
-        if workers is None
-        else SharedUpdates(task.loss, optimizer, start, workers, **options)
-    )
+    if crew is None:
+        updates = Updates(task.loss, optimizer, start, **options)
+    else:
+        check = partial(check_source, task.labels, task.is_network)
+        shards = OfShards(data, batch_size, order, check) if isinstance(data, Shards) else None
+        updates = SharedUpdates(task.loss, optimizer, start, crew, source, first, feed_of(source, shards), **options)
     updates.averages = average is not None
     training = Training(source, updates, epochs, steps, debug)
     if validation_data is not None:
@@ -171,11 +181,14 @@ def fit(
         if save is not None or early_stopping is not None:
             training.best = Best(early_stopping or EarlyStopping(1))
         if save is not None:
-            order: dict[str, Any] = {"seed": seed, "shuffle": shuffle, "drop_last": drop_last}
-            order |= {"average": str(average)} if average is not None else {}
-            alike = shared(task, training.source, optimizer, start, first, **order)
+            settings = order | ({"average": str(average)} if average is not None else {})
+            settings[PARTS] = updates.parts if isinstance(updates, SharedUpdates) else WHOLE
+            alike = shared(task, training.source, optimizer, start, first, **settings)
             training.folder = Folder(save if isinstance(save, Checkpoints) else Checkpoints(str(save)), alike)
+            training.folder.adopts = [PARTS] if crew is not None and crew.parts is None else []
             training.resume(resume)
+            if isinstance(updates, SharedUpdates):
+                updates.parts = int(alike[PARTS])
         return training.run(first, progress)
     finally:
         if training.folder is not None:

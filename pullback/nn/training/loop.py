@@ -170,19 +170,20 @@ class Training:
             self._finish_epoch(report)
         if end := self._end():
             return end
-        with closing(prefetch(self.source.stacked, self._requests(), self.source.is_quick)) as loaded:
-            for (epoch, first, size), stacked in _waited(loaded):
+        load, is_quick = self.updates.loader(self.source)
+        with closing(prefetch(load, self._requests(), is_quick)) as loaded:
+            for (epoch, first, _), stacked in _waited(loaded):
                 if epoch < at.epoch:  # requested before the end of an iterable was known
                     continue
-                if stacked is not None:
-                    self._update(stacked, first, size)
+                made = stacked is not None and self._update(stacked, first)
+                if made:
                     self._call(BATCH, self._loss)
                     report.memory(self.updates.arena_bytes)
                     if report.is_due():
                         report.show(self._progress())
                     if interrupted[0]:
                         return "interrupted"
-                if stacked is None or at.batch == self.source.steps:
+                if not made or at.batch == self.source.steps:
                     self._finish_epoch(report)
                 if end := self._end():
                     break
@@ -220,14 +221,17 @@ class Training:
             if done == steps:
                 epoch, done = epoch + 1, 0
 
-    def _update(self, stacked: Any, first: int, size: int) -> None:
-        """Run updates and add up their losses."""
+    def _update(self, stacked: Any, first: int) -> int:
+        """Run updates and add up their losses; return how many there were, 0 at the end of shards of data."""
         at = self.at
         losses = self._updated(stacked, first)
-        self._loss = float(losses[-1])
-        at.loss += float(np.sum(losses, dtype=np.float64))
-        at.step, at.batch = at.step + size, at.batch + size
+        if len(losses):
+            self._loss = float(losses[-1])
+        for loss in losses.tolist():  # one by one: the same bits however many updates a call makes
+            at.loss += loss
+        at.step, at.batch = at.step + len(losses), at.batch + len(losses)
         at.seconds = time.perf_counter() - self._since
+        return len(losses)
 
     def _updated(self, stacked: Any, first: int) -> Any:
         """Run the updates and return the losses. A non-finite loss ends the run."""
@@ -239,7 +243,7 @@ class Training:
             raise
         if not np.isfinite(losses).all():
             k = int(np.argmin(np.isfinite(losses)))
-            batch = tree.map_leaves(lambda x: x[k], stacked)
+            batch = tree.map_leaves(lambda x: x[k], self.updates.batches(stacked))
             raise not_finite(losses[k], batch, first + k, self.at, self.folder, self.debug, self.source)
         return losses
 

@@ -17,7 +17,7 @@ from pullback.nn.training.step import Carry, pair
 from pullback.nn.training.task import Task
 from pullback.tracing import tree
 
-__all__ = ["PLACES", "Shared", "differing", "shared"]
+__all__ = ["PARTS", "PLACES", "WHOLE", "Shared", "differing", "shared"]
 
 Shared = dict[str, Any]
 """Properties by name: a text, a number, or a list of a text, a digest and the digest's subject.
@@ -25,6 +25,8 @@ Shared = dict[str, Any]
 The digest covers the details that the text omits. Digests with different subjects are not compared.
 """
 
+PARTS: Final = "parts of a batch"  # whose gradients are added
+WHOLE: Final = "none"  # batches are whole; checkpoints of earlier versions do not say so
 PLACES: Final = frozenset({"samples in a batch", "batches in an epoch"})  # they define positions
 
 
@@ -77,7 +79,8 @@ def differing(theirs: Shared, ours: Shared) -> dict[str, str]:
     """The properties that differ, by name, each with a description."""
     found = {}
     for name, own in ours.items():
-        (then, digest_then, of_then), (now, digest_now, of_now) = _parts(theirs.get(name, "unknown")), _parts(own)
+        before = theirs.get(name, WHOLE if name == PARTS else "unknown")
+        (then, digest_then, of_then), (now, digest_now, of_now) = _parts(before), _parts(own)
         if then != now:
             found[name] = f"{name}: {then} in the checkpoint, {now} now"
         elif of_then == of_now and digest_then != digest_now:

@@ -13,6 +13,7 @@ import pullback as pb
 from pullback.calls import policy
 from pullback.calls.specs import spec_like
 from pullback.clock import stage
+from pullback.data import Batches
 from pullback.device import FALLS_BACK
 from pullback.errors import CompilerError, DeviceError
 from pullback.ir import nodes as ir
@@ -143,6 +144,14 @@ class Updates:
         after, losses = function(there, batch, step)
         self._there = after
         return np.asarray(losses)
+
+    def loader(self, source: Batches) -> tuple[Callable[..., Any], Callable[..., bool]]:
+        """The functions that load stacked batches, and say whether that is quick."""
+        return source.stacked, source.is_quick
+
+    def batches(self, loaded: Any) -> Any:
+        """The stacked batches of a load."""
+        return loaded
 
     def typed(self, batch: Any, updates: int = 1) -> pb.Function:
         """The function of `updates` updates per call, typed by this batch, so memory and C are known early."""

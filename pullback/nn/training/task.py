@@ -22,7 +22,7 @@ from pullback.nn.training.step import pair
 from pullback.tracing.array import type_text
 from pullback.tracing.making import as_array
 
-__all__ = ["Task", "task_of"]
+__all__ = ["Task", "check_source", "task_of"]
 
 OF_TASK = ("parameters", "state", "batch")
 OF_RUN = ("epoch", "step", "loss", VALIDATION_LOSS, "learning_rate", "samples_per_second", "seconds")
@@ -65,10 +65,21 @@ class Task:
         Raises:
             DataError: [E513] a label is out of range.
         """
-        if self.labels is not None:
-            self.labels.check_source(source, data, name)
-        if self.is_network:
-            check_batches(source)
+        check_source(self.labels, self.is_network, source, data, name)
+
+
+def check_source(
+    labels: Labels | None, is_network: bool, source: Batches, data: Any = None, name: str = "data"
+) -> None:
+    """Check the labels and the structure of batches, as `Task.check_source`.
+
+    Raises:
+        DataError: [E513] a label is out of range.
+    """
+    if labels is not None:
+        labels.check_source(source, data, name)
+    if is_network:
+        check_batches(source)
 
 
 def task_of(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +16,11 @@ import pytest
 
 import pullback as pb
 from pullback import DerivativeError, lazy, nn
-from pullback.cluster import LostError, memory_of_process
+from pullback.cluster import LostError, Process, memory_of_process
 from pullback.errors import UsageError
 from pullback.lazy import Remote, Worker, remote, workers
 from pullback.lazy.remote import Expert
+from pullback.nn.training import shared
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'pullback[ray]'")
 
@@ -174,6 +177,47 @@ def test_a_fit_by_parts_is_that_of_one_process() -> None:
             np.testing.assert_allclose(parts.parameters[k][n], a, atol=1e-6)
     assert parts.steps == alone.steps == 4
     assert parts.history.rows[-1]["loss"] == pytest.approx(alone.history.rows[-1]["loss"], rel=1e-6)
+
+
+def test_a_fit_goes_on_when_a_process_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one takes its place, and then the other worker its parts: the same bits as of one worker."""
+    r = np.random.default_rng(3)
+    x, y = r.normal(size=(90, 5)).astype(np.float32), r.integers(0, 3, 90)
+    wanted: Any = {"optimizer": nn.adam(1e-2), "epochs": 2, "batch_size": 10, "progress": False, "seed": 1}
+    whole = nn.fit(NET, nn.cross_entropy, (x, y), workers=nn.Workers(1, parts=2), **wanted)
+    made: list[Process] = []
+
+    def process(*arguments: Any, **options: Any) -> Process:
+        made.append(Process(*arguments, **options))
+        return made[-1]
+
+    def kill(place: int) -> None:
+        pid = ray.get(made[place].actor.__ray_call__.remote(lambda _: os.getpid()))
+        os.kill(pid, signal.SIGKILL)
+
+    class Killer:
+        def on_batch_end(self, state: nn.TrainingState) -> None:
+            if state.step in (4, 11):
+                kill(1 if state.step == 4 else 2)
+
+    monkeypatch.setattr(shared, "Process", process)
+    with pytest.warns(RuntimeWarning, match="was lost") as warned:
+        parts = nn.fit(NET, nn.cross_entropy, (x, y), workers=2, callbacks=[Killer()], **wanted)
+    assert [str(w.message) for w in warned] == [
+        "fit: worker 1 of fit was lost after 4 updates. It is started again, and training goes on from there",
+        "fit: worker 1 of fit was lost after 11 updates again. Training goes on with 1 worker, with the same result",
+    ]
+    assert parts.history.losses == whole.history.losses
+    for k, layer in whole.parameters.items():
+        for n, a in layer.items():
+            assert parts.parameters[k][n].tobytes() == a.tobytes()
+
+
+def test_a_loss_that_cannot_be_sent() -> None:
+    lock = __import__("threading").Lock()
+    with pytest.raises(UsageError, match=r"E712.*worker 0 of fit cannot be sent"):
+        nn.fit(lambda p, s, b: p if lock else b, np.ones(4), parameters=np.zeros(()), optimizer=nn.sgd(0.1), epochs=1,
+               workers=1, progress=False)  # fmt: skip
 
 
 def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
