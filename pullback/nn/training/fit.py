@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Real
@@ -62,6 +63,7 @@ def fit(
     drop_last: bool = True,
     memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
+    swap: bool | str | os.PathLike[str] = False,
     threads: int | None = None,
     debug: bool = False,
     device: str | None = None,
@@ -104,7 +106,7 @@ def fit(
             the best epoch are then of the averages, which are `run.averaged_parameters`; states stay those of training.
         shuffle: whether to shuffle the samples in every epoch; the seed determines the order.
         drop_last: whether to drop the last, smaller batch of an epoch. Keeping it requires a second compiled program.
-        memory, memory_limit, threads, debug: as in `pb.function`.
+        memory, memory_limit, swap, threads, debug: as in `pb.function`. With `swap` a call makes one update.
         device: as in `pb.function`. Parameters and states stay on it between updates.
         workers: the number of processes that train together, each on its parts of every batch, on this machine or on
             the cluster of `ray.init`; or `Workers` with more settings. The loss must be a mean over the batch. Layers
@@ -156,7 +158,8 @@ def fit(
         optimizer = _averaging(optimizer, average)
     plateaus = [c for c in callbacks if isinstance(c, ReduceLROnPlateau)]
     optimizer = Scaled(optimizer) if plateaus else optimizer
-    options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "threads": threads, "device": device}
+    options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "swap": swap, "threads": threads,
+                               "device": device}  # fmt: skip
     options["debug"] = debug or None  # by default, the environment variable decides
     start = Carry(task.parameters, task.state, optimizer.init(task.parameters))
     if crew is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from math import inf
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -107,7 +108,12 @@ class Updates:
         return carry._replace(parameters=self.optimizer.averaged(carry.optimizer, carry.parameters))
 
     def seconds(self, batch: Any) -> float:
-        """Estimate the seconds of one update from its operation count, independent of the machine."""
+        """Estimate the seconds of one update from its operation count, independent of the machine.
+
+        With `swap` an update counts as long, so that a call makes one: a loop around them would keep its arrays.
+        """
+        if self.options.get("swap"):
+            return inf
         return seconds_of(self._one.program(self.arrays, batch, np.zeros((), np.int64)))
 
     def __call__(self, batches: Any, step: int) -> NDArray[Any]:

@@ -206,6 +206,25 @@ def test_a_file_that_is_not_to_be_had(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "No space left on device" in message(tmp_path)
 
 
+@needs_files
+def test_f13_training_keeps_a_limit_and_its_bits(tmp_path: Path) -> None:
+    """A call makes one update, within the limit: parameters, losses and measurements are those of a wide limit."""
+    net = nn.sequential(*[nn.dense(60), nn.tanh] * 6, nn.dense(4)).on("N 30")
+    train = rng.normal(size=(640, 30)).astype(np.float32), rng.integers(0, 4, 640)
+
+    def run(limit: int) -> Any:
+        return nn.fit(net, nn.cross_entropy, train, optimizer=nn.adam(0.01), batch_size=160, epochs=2, progress=False,
+                      memory_limit=limit, swap=str(tmp_path))  # fmt: skip
+
+    wide = run(1 << 30)
+    narrow = run(270_000)
+    assert list(wide.arena_bytes) == list(narrow.arena_bytes) == [1]
+    assert wide.arena_bytes[1] > 300_000
+    assert narrow.arena_bytes[1] > 270_000  # with the part in the file
+    assert same_bits(narrow.parameters, wide.parameters)
+    assert narrow.history["loss"] == wide.history["loss"]
+
+
 # The working memory of kernels --------------------------------------------------------------------------------------
 
 
