@@ -80,6 +80,7 @@ class _Stack:
                 value, error = end.value, None
             except BaseException as raised:
                 if len(self.calls) == 1:
+                    error = None  # its traceback holds this frame
                     raise
                 value, error = None, raised
             else:
