@@ -5,13 +5,14 @@ from collections.abc import Callable
 from typing import Any, overload
 
 import numpy as np
+
 from pullback import errors
 from pullback.errors import (
     CompilerError,
-    DTypeError,
     DataError,
     DerivativeError,
     DeviceError,
+    DTypeError,
     IndexRangeError,
     MissingKeyError,
     NotFiniteError,
@@ -46,25 +47,24 @@ from pullback.lazy.open_shapes import (
 )
 from pullback.lazy.remote import Remote, Worker, remote, workers
 from pullback.lazy.training import Trainer, weights
-from pullback.lazy.weight import Weight
 from pullback.lazy.typed import (
     Along,
     Binary,
     Comparison,
     Condition,
     Creation,
+    D,
+    E,
     Like,
     Maximum,
     Predicate,
     Product,
-    Sum,
-    Unary,
-    D,
-    E,
     S,
+    Sum,
     Typed,
-    Unknown,
+    Unary,
 )
+from pullback.lazy.weight import Weight
 from pullback.runtime.device.array import DeviceArray, device_put
 from pullback.runtime.device.listing import devices
 
@@ -128,8 +128,8 @@ __all__ = [
     "ceil",
     "clip",
     "complex",
-    "complex128",
     "complex64",
+    "complex128",
     "concat",
     "conj",
     "convolve",
@@ -181,10 +181,10 @@ __all__ = [
     "iinfo",
     "imag",
     "inf",
+    "int8",
     "int16",
     "int32",
     "int64",
-    "int8",
     "interp",
     "isdtype",
     "isfinite",
@@ -201,9 +201,9 @@ __all__ = [
     "linalg",
     "linspace",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "logaddexp",
     "logical_and",
     "logical_not",
@@ -284,10 +284,10 @@ __all__ = [
     "tril",
     "triu",
     "trunc",
+    "uint8",
     "uint16",
     "uint32",
     "uint64",
-    "uint8",
     "unique_all",
     "unique_counts",
     "unique_inverse",
@@ -508,28 +508,8 @@ def asarray(
 ) -> Array[S, D]: ...
 @overload
 def asarray(
-    obj: np.ndarray[Unknown, np.dtype[D]], /, *, device: Any = None, copy: builtins.bool | None = None
+    obj: np.ndarray[Any, np.dtype[D]], /, *, device: Any = None, copy: builtins.bool | None = None
 ) -> Array[Any, D]: ...
-@overload
-def asarray(
-    obj: np.ndarray[tuple[()], np.dtype[D]], /, *, device: Any = None, copy: builtins.bool | None = None
-) -> Array[tuple[()], D]: ...
-@overload
-def asarray(
-    obj: np.ndarray[tuple[int], np.dtype[D]], /, *, device: Any = None, copy: builtins.bool | None = None
-) -> Array[tuple[Any], D]: ...
-@overload
-def asarray(
-    obj: np.ndarray[tuple[int, int], np.dtype[D]], /, *, device: Any = None, copy: builtins.bool | None = None
-) -> Array[tuple[Any, Any], D]: ...
-@overload
-def asarray(
-    obj: np.ndarray[tuple[int, int, int], np.dtype[D]], /, *, device: Any = None, copy: builtins.bool | None = None
-) -> Array[tuple[Any, Any, Any], D]: ...
-@overload
-def asarray(
-    obj: np.ndarray[tuple[int, int, int, int], np.dtype[D]], /, *, device: Any = None, copy: builtins.bool | None = None
-) -> Array[tuple[Any, Any, Any, Any], D]: ...
 @overload
 def asarray(
     obj: float, /, *, device: Any = None, copy: builtins.bool | None = None

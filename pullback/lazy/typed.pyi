@@ -7,7 +7,7 @@ shapes of operators for up to three axes; checkers do not know those of more axe
 # mypy compares overloads before `self` has a type, and takes those for other numbers of axes for the same.
 # mypy: disable-error-code="overload-overlap, overload-cannot-match"
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any, Generic, Literal, SupportsIndex, TypeAlias, overload
 
@@ -23,7 +23,6 @@ S = TypeVar("S", bound=tuple[int, ...])
 D = TypeVar("D", bound=np.generic)
 E = TypeVar("E", bound=np.generic)
 F = TypeVar("F", bound=np.inexact[Any])
-I = TypeVar("I", bound=np.integer[Any])
 K = TypeVar("K", bound=int)
 L = TypeVar("L", bound=int)
 M = TypeVar("M", bound=int)
@@ -34,19 +33,14 @@ Axis1: TypeAlias = Literal[0, -1]
 Exact: TypeAlias = np.integer[Any] | np.bool_
 Number: TypeAlias = bool | int | float | complex
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-Index: TypeAlias = SupportsIndex | slice | EllipsisType | None | Typed[Any, Exact] | NDArray | Sequence[int]
+Index: TypeAlias = SupportsIndex | slice | EllipsisType | Typed[Any, Exact] | NDArray | Sequence[int] | None
 
-Rank1: TypeAlias = tuple[Any]
-Rank2: TypeAlias = tuple[Any, Any]
-Vector: TypeAlias = np.ndarray[tuple[int], np.dtype[D]]
-Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[D]]
 Operand: TypeAlias = Typed[Any, Any] | NDArray | Number | list[Any] | tuple[Any, ...]
 
 class NoSize(int):
     """A size that no array has: only Any matches it."""
 
 Unknown: TypeAlias = tuple[NoSize, NoSize, NoSize, NoSize, NoSize, NoSize, NoSize, NoSize, NoSize]
-Unsized: TypeAlias = np.ndarray[Unknown, np.dtype[D]]
 Row: TypeAlias = Typed[tuple[N], D] | Typed[tuple[One, N], D]
 UpTo3: TypeAlias = Typed[tuple[int, int, int], D] | Typed[tuple[int, int], D] | Typed[tuple[int], D]
 Ones2: TypeAlias = Typed[tuple[int, One], D] | Typed[tuple[One, int], D]
@@ -54,16 +48,19 @@ Ones3: TypeAlias = Typed[tuple[One, int, int], D] | Typed[tuple[int, One, int], 
 Many: TypeAlias = tuple[int, int, int, int, *tuple[int, ...]]
 
 class Typed(Generic[ShapeT, DTypeT]):
-    # Arithmetic: NumPy's element types, for equal types, float32 with float64, and Python's numbers.
+    # Arithmetic: element types as in NumPy, for equal types, float32 with float64, and Python's numbers.
+    # Overloads for exact types come first: mypy binds `self` without regard to the bound of F.
 
     @overload
     def __add__(self: Typed[Unknown, D], other: Typed[Any, D], /) -> Array[Any, D]: ...
     @overload
+    def __add__(self: Typed[S, np.bool_], other: int, /) -> Array[S, np.int64]: ...
+    @overload
+    def __add__(self: Typed[S, D], other: int, /) -> Array[S, D]: ...
+    @overload
+    def __add__(self: Typed[S, Exact], other: float, /) -> Array[S, np.float64]: ...
+    @overload
     def __add__(self: Typed[S, F], other: float, /) -> Array[S, F]: ...
-    @overload
-    def __add__(self: Typed[S, I], other: int, /) -> Array[S, I]: ...
-    @overload
-    def __add__(self: Typed[S, np.integer[Any]], other: float, /) -> Array[S, np.float64]: ...
     @overload
     def __add__(self: Typed[S, Any], other: complex | np.generic, /) -> Array[S]: ...
     @overload
@@ -134,11 +131,11 @@ class Typed(Generic[ShapeT, DTypeT]):
     @overload
     def __truediv__(self: Typed[Unknown, F], other: Typed[Any, F], /) -> Array[Any, F]: ...
     @overload
-    def __truediv__(self: Typed[S, F], other: float, /) -> Array[S, F]: ...
-    @overload
     def __truediv__(self: Typed[S, Exact], other: float, /) -> Array[S, np.float64]: ...
     @overload
     def __truediv__(self: Typed[S, Exact], other: Typed[S, Exact], /) -> Array[S, np.float64]: ...
+    @overload
+    def __truediv__(self: Typed[S, F], other: float, /) -> Array[S, F]: ...
     @overload
     def __truediv__(self: Typed[S, Any], other: complex | np.generic, /) -> Array[S]: ...
     @overload

@@ -13,7 +13,9 @@ from pullback.lazy.places import held
 from pullback.lazy.typed import DTypeT, ShapeT
 
 if TYPE_CHECKING:
-    from pullback.lazy.typed import D, Matrix, Rank1, Rank2, Unsized, Vector
+    from numpy import dtype
+
+    from pullback.lazy.typed import D
 
 __all__ = ["INSTALLED", "Weight", "of_leaf"]
 
@@ -49,11 +51,9 @@ class Weight(Array[ShapeT, DTypeT]):
     leaf: Array[ShapeT, DTypeT]  # the current array
 
     @overload
-    def __init__(self: Weight[Any, D], value: Unsized[D], name: str | None = ..., *, device: Any = ...) -> None: ...
-    @overload
-    def __init__(self: Weight[Rank1, D], value: Vector[D], name: str | None = ..., *, device: Any = ...) -> None: ...
-    @overload
-    def __init__(self: Weight[Rank2, D], value: Matrix[D], name: str | None = ..., *, device: Any = ...) -> None: ...
+    def __init__(
+        self: Weight[Any, D], value: ndarray[Any, dtype[D]], name: str | None = ..., *, device: str | None = ...
+    ) -> None: ...
     @overload
     def __init__(self, value: Any, name: str | None = ..., *, device: str | None = ...) -> None: ...
     def __init__(self, value: Any, name: str | None = None, *, device: str | None = None) -> None:
