@@ -149,8 +149,9 @@ class Borders:
             return
         check = _Check(self.name, passed.sizes)
         if len(parts) != len(self.returned):
-            what = f"{self.name}: the result is {_kind(result)} of {len(parts)}, its annotation says {len(self.returned)}"
-            raise TraceError("E150", what, position=user_position(), remedy="return what the annotation says")
+            found = f"{_kind(result)} of {len(parts)}, its annotation says {len(self.returned)}"
+            raise TraceError("E150", f"{self.name}: the result is {found}", position=user_position(),
+                             remedy="return what the annotation says")  # fmt: skip
         for k, (x, wanted) in enumerate(zip(parts, self.returned)):
             if wanted is not None:
                 check.compare(f"the result[{k}]" if len(parts) > 1 else "the result", x, wanted, RESULT)
@@ -266,8 +267,8 @@ class _Check:
         what = self._what(path, f"{dtype}[{', '.join(map(str, shape))}]" if shape else dtype, wanted)
         spec = wanted.spec
         if len(shape) != len(spec.dims) if spec.variadic is None else len(shape) < len(spec.dims) - 1:
-            raise ShapeError(codes.axes, what, position=user_position(),
-                             remedy=f"an array of {counted(len(spec.dims), 'axis', 'axes')}, or another annotation")  # fmt: skip
+            axes = counted(len(spec.dims), "axis", "axes")
+            raise ShapeError(codes.axes, what, position=user_position(), remedy=f"{axes}, or another annotation")
         for token, n in zip(spec.tokens(len(shape), path), shape):
             self._size(parse_dim(token, path), n, path, lambda e: self._differs(codes.sizes, what, e))
         if wanted.dtypes is not None and dtype not in wanted.dtypes:

@@ -14,7 +14,9 @@ from typing import Any, Generic, Literal, SupportsIndex, TypeAlias, overload
 import numpy as np
 from typing_extensions import TypeVar
 
+from pullback.ir.types import DType
 from pullback.lazy.node import Array
+from pullback.tracing.complex_array import ComplexType
 
 ShapeT = TypeVar("ShapeT", bound=tuple[int, ...], default=Any, covariant=True)
 DTypeT = TypeVar("DTypeT", bound=np.generic, default=Any, covariant=True)
@@ -325,7 +327,7 @@ class Typed(Generic[ShapeT, DTypeT]):
     @overload
     def astype(self, dtype: type[E] | np.dtype[E], /) -> Array[ShapeT, E]: ...
     @overload
-    def astype(self, dtype: Any, /) -> Array[ShapeT]: ...
+    def astype(self, dtype: DType | ComplexType | type[Number] | str, /) -> Array[ShapeT]: ...
 
     # Reductions.
 
