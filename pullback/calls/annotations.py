@@ -15,7 +15,6 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from pullback.calls.generics import form_of
 from pullback.calls.specs import (
     AnySpec,
     ArraySpec,
@@ -237,6 +236,8 @@ def _array_spec(annotation: Any, owner: str) -> Spec:
 
 
 def _generic_spec(annotation: Any, owner: str) -> Spec:
+    from pullback.calls.generics import form_of
+
     text, dims, names = form_of(typing.get_args(annotation), owner)
     own = tuple(d for n, d in _dtypes_by_name().items() if names is None or n in names)
     parts = tuple(d for n, d in _PARTS.items() if names is not None and n in names)

@@ -36,12 +36,9 @@ def form_of(items: Sequence[Any], owner: str) -> ArrayForm:
         TraceError: [E107] a size is not understood.
     """
     shape, dtype = items if len(items) == 2 else (*items, Any)
-    if shape is Any:
-        dims, text = ("...",), "Any"
-    else:
-        sizes = typing.get_args(shape)
-        dims = ("...",) if Ellipsis in sizes else tuple(_dim(n, owner) for n in sizes)
-        text = f"tuple[{', '.join(dims) or '()'}]"
+    sizes = (Ellipsis,) if shape is Any else typing.get_args(shape)
+    dims = ("...",) if Ellipsis in sizes else tuple(_dim(n, owner) for n in sizes)
+    text = "Any" if shape is Any else f"tuple[{', '.join(dims) or '()'}]"
     kind = typing.get_origin(dtype) or dtype  # `np.floating[Any]`
     if not (isinstance(kind, type) and issubclass(kind, np.generic)) or kind is np.generic:
         return ArrayForm(f"Array[{text}, Any]", dims, None)
