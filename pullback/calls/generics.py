@@ -22,7 +22,7 @@ DTYPES: Final = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "
 
 
 class ArrayForm(NamedTuple):
-    """An array as annotated: the text in messages, the dims, and NumPy's names of the element types; None for all."""
+    """An annotated array: its text, its dims, and NumPy's names of the element types; None for all."""
 
     text: str
     dims: tuple[str, ...]

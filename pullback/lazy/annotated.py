@@ -1,4 +1,4 @@
-"""The check of a layer's arguments and results against its annotations, once for each combination of types.
+"""The check of a layer's arrays against its annotations, once for each combination of types.
 
     Float64[lazy.Array, "N 10"]                          jaxtyping's annotations
     lazy.Array[tuple[N, Literal[10]], np.float64]        a size is Literal, a type variable, or int or Any for all sizes
@@ -58,7 +58,7 @@ RESULT: Final = Codes("E150", "E150", "E150", "E150")
 
 
 class Passed:
-    """Arguments that have passed: their named sizes, and the types of results that may leave; None for all results."""
+    """Accepted arguments: the sizes by name, and the accepted types of results; None for any result."""
 
     __slots__ = ("results", "sizes")
 
@@ -247,7 +247,7 @@ def _kind(x: Any) -> str:
 
 
 class _Check:
-    """The comparison of one call's arrays with annotations. Dims of several unknown names wait for the others."""
+    """The comparison of a call's arrays with annotations. Dims of unknown names wait for the names."""
 
     def __init__(self, layer: str, sizes: Mapping[DimSymbol, tuple[Index, str]]) -> None:
         self.layer = layer

@@ -1,4 +1,4 @@
-"""Types of lazy arrays for checkers: `Array[Shape, DType]`, as in NumPy. `typed.pyi` has the overloads."""
+"""The base of lazy arrays for checkers, `Array[Shape, DType]`; `typed.pyi` has the overloads."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ else:
 
 
 class Methods(Generic[Bare]):
-    """The types of array operators and methods, whose results are arrays `Bare` of any shape and element type."""
+    """The types of array operators and methods; results are of the type `Bare`."""
 
     __slots__ = ()
 
