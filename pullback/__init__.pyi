@@ -154,8 +154,9 @@ from pullback.arrays.reduction import all, any, argmax, argmin, max, mean, min, 
 from pullback.arrays.sampled import convolve, gradient, interp
 from pullback.arrays.sorting import argsort, bincount, histogram, median, quantile, searchsorted, sort, top_k
 from pullback.arrays.trees import ravel, tree_dot, tree_map
-from pullback.calls import Function, exact, function, threads
+from pullback.calls import Function, exact, threads
 from pullback.calls.annotations import Static
+from pullback.calls.typed import function
 from pullback.derivatives import grad, value_and_grad
 from pullback.derivatives.batching import vmap
 from pullback.derivatives.external import external

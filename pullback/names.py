@@ -13,7 +13,8 @@ from typing import Any
 from pullback.state import cached
 from pullback.tracing.public import guarded_function
 
-RENAMED = {"Size": "pullback.calls.annotations"}  # type checkers take it for a literal
+# Type checkers take `Size` for a literal, and `function` from a stub of overloads.
+RENAMED = {"Size": "pullback.calls.annotations", "function": "pullback.calls.function"}
 
 
 @cached(1)

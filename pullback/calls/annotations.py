@@ -31,6 +31,7 @@ from pullback.ir import types
 from pullback.ir.types import DType
 from pullback.source import is_ours, user_position
 from pullback.state import cached
+from pullback.tracing.array import Array
 
 
 class Static:
@@ -90,6 +91,8 @@ def spec_of(annotation: Any, owner: str) -> Spec:
     if hasattr(annotation, "dim_str") and hasattr(annotation, "dtypes") and hasattr(annotation, "array_type"):
         return _array_spec(annotation, owner)
     origin = typing.get_origin(annotation)
+    if isinstance(origin, type) and issubclass(origin, Array):
+        return _generic_spec(annotation, owner)
     if origin is typing.Annotated:
         kind, *more = typing.get_args(annotation)
         return next((SizeSpec(a.name) for a in more if isinstance(a, Size)), None) or spec_of(kind, owner)
@@ -230,6 +233,16 @@ def _array_spec(annotation: Any, owner: str) -> Spec:
         raise TraceError("E107", f"{owner}: {text} has more than one variadic dim")
     spec = ArraySpec(text, dtypes or complexes, tuple(tokens))
     return spec if dtypes else ComplexSpec(spec)
+
+
+def _generic_spec(annotation: Any, owner: str) -> Spec:
+    from pullback.calls.generics import form_of
+
+    text, dims, names = form_of(typing.get_args(annotation), owner)
+    own = tuple(d for n, d in _dtypes_by_name().items() if names is None or n in names)
+    parts = tuple(d for n, d in _PARTS.items() if names is not None and n in names)
+    spec = ArraySpec(text, own or parts, dims)
+    return spec if own else ComplexSpec(spec)
 
 
 _PARTS: Final = {"complex64": types.f32, "complex128": types.f64}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 import numpy as np
 
@@ -28,10 +28,19 @@ from pullback.tracing.active import TRACING, is_tracing
 from pullback.tracing.public import Answers, presented
 
 if TYPE_CHECKING:
+    from typing_extensions import ParamSpec, TypeVar
+
     from pullback.calls.steps import Steps
 
+    P = ParamSpec("P", default=...)
+    R = TypeVar("R", default=Any)
+else:
+    from typing import ParamSpec, TypeVar
 
-class Function(Inspected, Answers):
+    P, R = ParamSpec("P"), TypeVar("R")
+
+
+class Function(Inspected, Answers, Generic[P, R]):
     """A traced function. Call it with NumPy arrays, or inside another traced function.
 
     Attributes:
@@ -53,6 +62,10 @@ class Function(Inspected, Answers):
         self._table = Table(self.name, self._threads, self._specialized, self._entries)
         quicken(self, policy.ASKED_THREADS, TRACING)
 
+    @overload
+    def __call__(self, *args: P.args, **keywords: P.kwargs) -> R: ...
+    @overload
+    def __call__(self, *args: Any, out: Any, **keywords: Any) -> Any: ...
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:  # noqa: D102
         if self._entries and not is_tracing():
             try:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
+from pullback.errors import UndefinedNameError
+from pullback.lazy.annotated import Borders, borders_of, slow
 from pullback.source import Position, user_position
 from pullback.state import context_variable
 
@@ -42,19 +44,34 @@ def noted(error: BaseException, place: Any) -> BaseException:
 
 
 def layer(f: Callable[P, R]) -> Callable[P, R]:
-    """Name a layer: errors in this function's operations, when built or run, mention the name.
+    """Name a layer, and check its arrays: errors in its operations, when built or run, mention the name.
 
+    Annotated arrays are checked: axes, element types, sizes, and names of sizes, which are one size in arguments and
+    result. Each combination of types is checked once. Type checkers read `lazy.Array[Shape, DType]`; jaxtyping's
+    annotations are for the run time.
+
+    Raises:
+        ShapeError: [E110], [E111] an argument has not the axes or sizes of its annotation. [E150] The result has not.
+        DTypeError: [E122], [E150] the element types differ. TraceError: [E139], [E150] a value is no array. [E107] An
+            annotation is not understood. UndefinedNameError: [E148] it uses a name that is not defined.
     Cost:
-        Half a microsecond per call.
+        Half a microsecond per call, and 0.2 µs more with annotations.
 
+    >>> from jaxtyping import Float64
     >>> from pullback import lazy
     >>> @lazy.layer
-    ... def head(x):
+    ... def head(x: Float64[lazy.Array, "N 3"]) -> Float64[lazy.Array, ""]:
     ...     return lazy.sum(x * 2.0)
-    >>> float(head(lazy.ones((3,))))
+    >>> float(head(lazy.ones((1, 3))))
     6.0
     """
     name = f.__name__
+    try:
+        borders = borders_of(f)
+    except UndefinedNameError:  # an annotation names what comes later in the file
+        return _checked(f, name, None)
+    if borders is not None:
+        return _checked(f, name, borders)
 
     @functools.wraps(f)
     def call(*args: P.args, **keywords: P.kwargs) -> R:
@@ -62,11 +79,50 @@ def layer(f: Callable[P, R]) -> Callable[P, R]:
         try:
             return f(*args, **keywords)
         except Exception as error:
-            note = f"in layer {'/'.join(_NAMES.get())}"
-            if not any(n.startswith("in layer") for n in getattr(error, "__notes__", ())):
-                error.add_note(note)
+            _add_note(error)
             raise
         finally:
             _NAMES.reset(token)
 
     return call
+
+
+def _checked(f: Callable[P, R], name: str, borders: Borders | None) -> Callable[P, R]:
+    """A layer with annotated arrays, whose `borders` may be found at the first call."""
+    known, key = (borders.known, borders.key) if borders is not None else ({}, slow)
+
+    @functools.wraps(f)
+    def call(*args: P.args, **keywords: P.kwargs) -> R:
+        nonlocal borders, known, key
+        token = _NAMES.set((*_NAMES.get(), name))
+        try:
+            try:
+                results = known[key(args)].results
+            except (AttributeError, IndexError, KeyError):
+                if borders is None:
+                    borders = Borders(f)
+                    known, key = borders.known, borders.key
+                results = borders.enter(args, keywords).results
+            result: Any = f(*args, **keywords)
+            if results is not None:
+                try:
+                    right = result.type in results
+                except AttributeError:  # a tuple, or a mistake
+                    right = False
+                if not right:
+                    assert borders is not None
+                    borders.leave(args, keywords, result)
+            return result  # type: ignore[no-any-return]
+        except Exception as error:
+            _add_note(error)
+            raise
+        finally:
+            _NAMES.reset(token)
+
+    return call
+
+
+def _add_note(error: Exception) -> None:
+    note = f"in layer {'/'.join(_NAMES.get())}"
+    if not any(n.startswith("in layer") for n in getattr(error, "__notes__", ())):
+        error.add_note(note)

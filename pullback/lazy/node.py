@@ -22,6 +22,7 @@ from pullback.device import KINDS
 from pullback.errors import DTypeError
 from pullback.ir.types import conversion
 from pullback.lazy import elsewhere
+from pullback.lazy.typed import DTypeT, ShapeT, Typed
 from pullback.lazy.types import ArrayType, type_of_value
 from pullback.source import user_position
 from pullback.tracing.devices import CPU
@@ -57,7 +58,7 @@ _next: Final = SERIALS.__next__
 _new: Final = object.__new__
 
 
-class Array:
+class Array(Typed[ShapeT, DTypeT]):
     """An array that is computed when its value is needed.
 
     Operators, methods, indexing and functions are those of traced arrays; `await`, `float`, `int`, `bool`, NumPy,
@@ -92,32 +93,17 @@ class Array:
         self.serial = _next()
         self.value = self.origin = None
 
-    if TYPE_CHECKING:  # `lazy.methods`
-        T: Any
-        mT: Any
-        __getitem__: Any
-        __setitem__: Any
-        __add__: Any
-        __sub__: Any
-        __mul__: Any
-        __truediv__: Any
-        __matmul__: Any
-        __neg__: Any
-        __pos__: Any
-        any: Any
-        astype: Any
-
     # Known before anything runs -----------------------------------------------------------------------------
 
     @property
-    def leaf(self) -> Array:
+    def leaf(self) -> Array[ShapeT, DTypeT]:
         """The array as an operand: itself."""
         return self
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> ShapeT:
         """The sizes of the axes."""
-        return self.type.shape
+        return self.type.shape  # type: ignore[return-value]  # what the annotation says
 
     @property
     def dtype(self) -> Any:
@@ -139,7 +125,7 @@ class Array:
         """The device of the array: "cpu", or a name of `pb.devices` such as "cuda:0"."""
         return self.type.device or CPU
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Array[ShapeT, DTypeT]:
         """Copy the array, computed now if necessary, to another device; derivatives pass through.
 
         Args:
@@ -160,7 +146,7 @@ class Array:
 
     # The value ------------------------------------------------------------------------------------------------------
 
-    def numpy(self) -> np.ndarray[Any, Any]:
+    def numpy(self) -> np.ndarray[ShapeT, np.dtype[DTypeT]]:
         """Return the value, computed now if necessary, as a read-only array; from a device as a copy.
 
         Raises:
@@ -183,17 +169,17 @@ class Array:
         Array.check(self, "tolist()")
         return value_of(self).tolist()
 
-    def __await__(self) -> Generator[Any, Any, np.ndarray[Any, Any]]:
+    def __await__(self) -> Generator[Any, Any, np.ndarray[ShapeT, np.dtype[DTypeT]]]:
         Array.check(self, "await")
         if self.value is None:
             yield from Array.awaited([self])
         return value_of(self)
 
-    async def predict(self) -> np.ndarray[Any, Any]:
+    async def predict(self) -> np.ndarray[ShapeT, np.dtype[DTypeT]]:
         """The value, as the result of `await`."""
         return await self
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[ShapeT, np.dtype[DTypeT]]:
         Array.check(self, "conversion to NumPy")
         value = value_of(self)
         if copy or (dtype is not None and np.dtype(dtype) != value.dtype):
@@ -272,7 +258,7 @@ class Array:
     __hash__ = object.__hash__
 
     def __copy__(self) -> Array:
-        return +self  # type: ignore[no-any-return]  # for writes to one of both
+        return +self  # for writes to one of both
 
     def __deepcopy__(self, memory: Any) -> Array:
         return memory.setdefault(id(self), +self)  # type: ignore[no-any-return]

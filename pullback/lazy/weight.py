@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from numpy import ndarray
 
@@ -11,13 +11,19 @@ from pullback.lazy.methods import OPERATORS, installed
 from pullback.lazy.node import Array, leaf_of
 from pullback.lazy.places import held
 from pullback.lazy.quick import offer
+from pullback.lazy.typed import DTypeT, ShapeT
+
+if TYPE_CHECKING:
+    from numpy import dtype
+
+    from pullback.lazy.typed import D
 
 __all__ = ["INSTALLED", "Weight", "of_leaf"]
 
 _names: Final = itertools.count()
 
 
-class Weight(Array):
+class Weight(Array[ShapeT, DTypeT]):
     """A mutable cell for an array that training updates. Networks may share it.
 
     A weight can be used like an array. Arrays built from it use the array that it holds at that time, so later changes
@@ -43,8 +49,14 @@ class Weight(Array):
     """
 
     __slots__ = ("grad", "leaf", "name", "version")
-    leaf: Array  # the current array
+    leaf: Array[ShapeT, DTypeT]  # the current array
 
+    @overload
+    def __init__(
+        self: Weight[Any, D], value: ndarray[Any, dtype[D]], name: str | None = ..., *, device: str | None = ...
+    ) -> None: ...
+    @overload
+    def __init__(self, value: Any, name: str | None = ..., *, device: str | None = ...) -> None: ...
     def __init__(self, value: Any, name: str | None = None, *, device: str | None = None) -> None:
         self.name = name or f"weight{next(_names)}"
         self.version = -1

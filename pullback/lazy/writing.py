@@ -87,7 +87,7 @@ def _trimmed(value: Array, rank: int) -> Array:
     extra = len(shape) - rank
     if extra <= 0 or any(n != 1 for n in shape[:extra]):
         return value
-    return value.reshape(shape[extra:])  # type: ignore[attr-defined,no-any-return]
+    return value.reshape(shape[extra:])
 
 
 # Keys ---------------------------------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ def _with_part(x: Array, part: str, change: Callable[[Array], Array]) -> Array:
     """Change all elements, or their real or imaginary parts."""
     if not part:
         return change(x)
-    real, imag = x.real, x.imag  # type: ignore[attr-defined]
+    real, imag = x.real, x.imag
     changed = (change(real), imag) if part == "real" else (real, change(imag))
     found: Array = apply(_PARTS, changed, {})
     return found
@@ -278,7 +278,7 @@ def _filled(numbers: np.ndarray[Any, Any], value: Array) -> Callable[[Array], Ar
 
 
 def _flat(x: Array) -> Array:
-    return x.reshape((x.type.size,))  # type: ignore[attr-defined,no-any-return]
+    return x.reshape((x.type.size,))
 
 
 # Writes -------------------------------------------------------------------------------------------------------------

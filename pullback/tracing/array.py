@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Generic, Literal, Self
 
 from pullback.ir import expr, types
 from pullback.ir import nodes as ir
@@ -23,7 +23,7 @@ from pullback.ir.types import DType
 from pullback.source import Position
 from pullback.tracing.active import current, default_float, place
 from pullback.tracing.devices import CPU, check_device
-from pullback.tracing.methods import Methods
+from pullback.tracing.methods import Bare, DTypeT, Methods, ShapeT
 from pullback.tracing.refusals import Refusals
 
 Weak = Literal["bool", "integer", "floating"]
@@ -34,7 +34,7 @@ Rule = Callable[[Indices], ir.Scalar]
 _WEAK: Final = {"bool": "a Python bool", "integer": "an index or Python int", "floating": "a Python float"}
 
 
-class TracedArray(Methods, Refusals):
+class TracedArray(Methods[Bare], Refusals):
     """A traced array, real or complex. `pullback.arrays.operators` gives it operators and methods."""
 
     __slots__ = ()
@@ -76,7 +76,7 @@ class TracedArray(Methods, Refusals):
         return sys.modules[__name__.partition(".")[0]]
 
 
-class Array(TracedArray):
+class Array(TracedArray["Array[Any, Any]"], Generic[ShapeT, DTypeT]):
     """A traced array, scalar or index.
 
     Indexing, slicing, operators and methods follow the Python array API standard. A traced value cannot become a bool

@@ -56,7 +56,7 @@ def complex_type(dtype: object) -> ComplexType | None:
         return None
 
 
-class ComplexArray(TracedArray):
+class ComplexArray(TracedArray["ComplexArray"]):
     """A complex array, with parts `real` and `imag` of one shape and element type.
 
     Indexing, slicing, operators and methods follow the Python array API standard. Complex numbers are not ordered.

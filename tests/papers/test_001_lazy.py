@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
+from jaxtyping import Float64
 
-from pullback import DerivativeError, TraceError, data, lazy, nn
+from pullback import DerivativeError, ShapeError, TraceError, data, lazy, nn
 from tests.docs.test_documents import WITH_PYTHON
 
 KINDS = {
@@ -185,6 +186,18 @@ def test_b07_b20_b23_exceptions_travel_through_tasks() -> None:
         if drive is asyncio.run:
             gc.collect()  # the traceback holds asyncio's task, which holds the error
         assert (lazy.stats() - before).live_bytes == 0
+
+
+def test_f05_layers_are_typed() -> None:
+    """Listing 2 types operators; `tests/typing` has what checkers say, and this is what the run time says."""
+
+    @lazy.layer
+    def f(x: Float64[lazy.Array, "10 20"]) -> lazy.Array[tuple[Literal[20], Literal[10]], np.float64]:
+        return x.T
+
+    assert f(lazy.zeros((10, 20))).shape == (20, 10)
+    with pytest.raises(ShapeError, match=r'f: x is float64\[10, 21\], its annotation says Float64\["10 20"\]'):
+        f(lazy.zeros((10, 21)))
 
 
 # Dynamic networks ---------------------------------------------------------------------------------------------------
