@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pullback.apl import errors, values
 from pullback.apl.errors import AplError, Spot
-from pullback.apl.table import TABLE, Settings
+from pullback.apl.table import TABLE, Settings, migrated
 from pullback.apl.values import (
     Value,
     elements,
@@ -139,7 +139,7 @@ class Primitive(Verb):
             if x is None:
                 return pervade(scalars[self.glyph], s.ct, y)
             return pervade(scalars[self.glyph], s.ct, x, y)
-        row = TABLE.get(self.glyph)
+        row = TABLE.get(migrated(self.glyph, x is not None, s))
         meaning = None if row is None else row.monadic if x is None else row.dyadic
         if row is None or meaning is None:
             sides = "a left argument" if x is None else "one argument only"

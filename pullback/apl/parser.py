@@ -41,7 +41,7 @@ from pullback.apl.tree import (
 from pullback.apl.values import literal_vector
 
 Class = Choice["value", "verb", "monadic operator", "dyadic operator"]
-Classes = Callable[[str], "Class | None"]
+Classes = Callable[..., "Class | None"]  # of a name; with `own=True` among the names of this scope alone
 
 DEEPEST = 150  # nested brackets
 
@@ -235,9 +235,10 @@ def _bind(items: Sequence[Token | Group | Dfn], class_of: Classes) -> list[Unit]
             else:
                 raise syntax("the operator has no verb to its left", unit.spot)
         elif unit.kind == "dyadic operator":
-            if at < len(units) and units[at].kind in ("value", "verb") and _is_outer(unit):
+            operand = at < len(units) and (units[at].kind in ("value", "verb") or _is_hybrid(units[at]))
+            if operand and _is_outer(unit):
                 left = Unit("verb", unit.node, unit.spot)
-            elif at < len(units) and bound and units[at].kind in ("value", "verb"):
+            elif operand and bound:
                 left = bound.pop()
             else:
                 side = "left" if at < len(units) else "right"
@@ -274,6 +275,10 @@ def _primaries(items: Sequence[Token | Group | Dfn], class_of: Classes) -> list[
     while at < len(items):
         item = items[at]
         at += 1
+        assigned = isinstance(item, Group) and at < len(items) and _is_arrow(items[at])
+        if assigned and (names := _only_names(item, class_of)):  # type: ignore[arg-type]
+            made.append(Unit("value", names, item.spot))  # (a b)←…, whatever a and b were before
+            continue
         if isinstance(item, Group) and item.opening == "[":
             if not made or made[-1].kind == "arrow":
                 raise syntax("[ ] stands behind nothing", item.spot)
@@ -285,6 +290,25 @@ def _primaries(items: Sequence[Token | Group | Dfn], class_of: Classes) -> list[
             continue
         made.append(_primary(item, class_of))
     return made
+
+
+def _is_arrow(item: Token | Group | Dfn) -> bool:
+    return isinstance(item, Token) and item.kind == "mark"
+
+
+def _only_names(group: Group, class_of: Classes) -> Strand | None:
+    """Return the names of `(a (b c))` as a strand; None if there are other items, or verbs of this scope."""
+    if group.opening != "(" or not group.items[0]:
+        return None
+    found: list[Node] = []
+    for item in group.items[0]:
+        node: Node | None = _only_names(item, class_of) if isinstance(item, Group) else None
+        if isinstance(item, Token) and item.kind == "name" and item.text not in ("⍬", "⍵", "∇"):
+            node = Name(item.text, item.spot) if class_of(item.text, own=True) == "value" else None
+        if node is None:
+            return None
+        found.append(node)
+    return Strand(tuple(found), group.spot)
 
 
 def _is_dot(item: Token | Group | Dfn) -> bool:
@@ -311,7 +335,11 @@ def _primary(item: Token | Group | Dfn, class_of: Classes) -> Unit:
         case "name" if item.text == "⍬":
             return Unit("value", Literal(np.zeros(0, np.int64), item.spot), item.spot)
         case "name":
-            return Unit(class_of(item.text) or "value", Name(item.text, item.spot), item.spot)
+            found = class_of(item.text)
+            if found is None:
+                remedy = "docs/howto/apl.md lists what there is"
+                raise errors.AplError("VALUE ERROR", f"there is no {item.text}", position=item.spot, remedy=remedy)
+            return Unit(found, Name(item.text, item.spot), item.spot)
         case "mark":
             return Unit("arrow", Name("←", item.spot), item.spot)
         case _:

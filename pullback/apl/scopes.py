@@ -12,6 +12,7 @@ from pullback.apl.functions import Placed, Verb, placed
 from pullback.apl.operators import derive
 from pullback.apl.parser import Class, Unit, parse
 from pullback.apl.reader import DYADIC_OPERATORS
+from pullback.apl.system import VARIABLES
 from pullback.apl.table import Settings
 from pullback.apl.tree import Node, Statement
 from pullback.apl.values import Value
@@ -138,11 +139,18 @@ class Scope:
             raise domain(f"a compiled function does not change {name}, which is outside of it", remedy="return it")
         found.names[name] = value
 
-    def class_of(self, name: str) -> Class | None:
-        """Return the class of a name, for the parser."""
+    def name_class(self, name: str) -> int:
+        """Return ⎕NC of a name: 0 without a value, 2 for values, 3 for verbs, 4 for operators."""
         found = self.find(name)
-        if found is None and self.host is not None and name.startswith("⎕"):
+        return 0 if found is None else 4 if isinstance(found, Operator) else 3 if isinstance(found, Verb) else 2
+
+    def class_of(self, name: str, own: bool = False) -> Class | None:
+        """Return the class of a name, for the parser; None for a system name that does not exist."""
+        found = self.names.get(name) if own else self.find(name)
+        if found is None and self.host is not None and name[:1] == "⎕" != name and name not in VARIABLES:
             found = self.host.system(name, self)
+            if found is None:
+                return None
         if isinstance(found, Operator):
             return found.kind
         return "verb" if isinstance(found, Verb) else "value"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ class Workspace:
         self.arguments = tuple(arguments)
         self.files: dict[int, Any] = {}
         self._show = show
+        self.began = time.monotonic()
 
     def evaluate(self, text: str, file: str = "apl") -> Any:
         """Evaluate a text; return the value of its last statement, or None.
@@ -94,7 +96,7 @@ class Workspace:
 
     def system(self, name: str, scope: Scope) -> Any:
         """Return the object of a system name, or None."""
-        return system.OPERATORS.get(name) or system.find(name, self)
+        return system.OPERATORS.get(name) or system.find(name, self, scope)
 
     def __getitem__(self, name: str) -> Any:
         """Return the object of a name."""

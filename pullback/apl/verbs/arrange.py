@@ -151,6 +151,12 @@ def depth(s: Settings, y: Value) -> Value:
     return scalar(_depth(y))
 
 
+@monadic("≡ depth")
+def unsigned_depth(s: Settings, y: Value) -> Value:
+    """The nesting depth, never negative."""
+    return scalar(abs(_depth(y)))
+
+
 def _depth(y: Value) -> int:
     y = settled(y)
     if not is_nested(y):
@@ -234,11 +240,11 @@ def reordered(s: Settings, x: Value, y: Value) -> Value:
     """Move axis k of y to axis x[k] of the result."""
     y = settled(y)
     axes = [n - s.io for n in whole_list(x, "⍉")]
-    if len(axes) != rank_of(y):
+    if len(axes) != rank_of(y) and not (axes == [0] and not rank_of(y)):  # a scalar is as good as its ravel
         raise errors.length(f"⍉ takes one number for each axis, and {shape_text(y)} has {rank_of(y)}, not {len(axes)}")
     if axes and (min(axes) < 0 or set(axes) != set(range(max(axes) + 1))):
         raise errors.domain("⍉ takes the places of the axes, with none left out")
-    if not axes:
+    if not rank_of(y):
         return y
     least = [min((e for e, a in zip(shape_of(y), axes) if a == k), key=_size) for k in range(max(axes) + 1)]
     counts = tuple(least[a] for a in axes)
@@ -260,6 +266,8 @@ def _counts(what: str, x: Value, y: Value, axis: Value | None, s: Settings) -> t
     y = settled(y)
     if not rank_of(y):
         y = with_shape(y, (1,) * len(counts))
+    if what == "↑" and axis is None and rank_of(y) < len(counts) and count_of(y) == 0:
+        y = filled((0,) * len(counts), prototype(y))  # all elements of the result are fills
     if axis is None:
         axes = list(range(len(counts)))
         if len(counts) > rank_of(y):

@@ -23,6 +23,7 @@ from pullback.apl.values import (
     simplified,
     whole_list,
 )
+from pullback.apl.verbs.arrange import with_shape
 from pullback.apl.verbs.nesting import pick, places
 from pullback.arrays.subscript import subscript
 from pullback.tracing.array import Array
@@ -120,6 +121,8 @@ def index(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
         if rank_of(x) > 1:
             raise errors.rank("⌷ takes a scalar or a vector of indices")
         indices = [*elements(x)] if isinstance(x, np.ndarray) else [x]
+    if rank_of(y) == 0 and len(indices) == 1 and axis is None and rank_of(indices[0]) == 0:
+        y = with_shape(y, (1,))  # a scalar is as good as its ravel
     axes = list(range(len(indices))) if axis is None else [n - s.io for n in whole_list(axis, "an axis")]
     if len(indices) > rank_of(y):
         raise errors.rank(f"⌷ takes at most as many indices as axes, {rank_of(y)}, not {len(indices)}")
