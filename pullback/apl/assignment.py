@@ -48,13 +48,14 @@ def _name(target: Name, value: Any, scope: Scope) -> None:
                 scope.host.show(value)
     elif name in VARIABLES:
         with placed(target.spot):
-            scope.own_settings = VARIABLES[name].changed(scope.settings, value)
+            scope.set(VARIABLES[name], name, value)
     elif name.startswith("⎕") or name == "⍞":
         raise syntax(f"{name} takes no value", target.spot)
     else:
         if isinstance(value, Function):
             value = value.named(name)
-        scope.names[name] = value
+        with placed(target.spot):
+            scope.bind(name, value)
 
 
 def _bind(target: Node, value: Value, scope: Scope, modify: Verb | None) -> None:

@@ -11,12 +11,12 @@ from typing import Any, Final
 from platformdirs import user_state_path
 
 from pullback.apl.compiled import floating, function_of, to_python
+from pullback.apl.definitions import tokens
 from pullback.apl.display import display
 from pullback.apl.evaluate import evaluate
 from pullback.apl.functions import Verb
 from pullback.apl.limits import Limits
 from pullback.apl.parser import parse, statements
-from pullback.apl.reader import tokens
 from pullback.apl.tree import Dyadic, Monadic
 from pullback.apl.workspace import Workspace
 from pullback.derivatives import grad

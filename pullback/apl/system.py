@@ -135,7 +135,7 @@ VARIABLES: Final[dict[str, Variable]] = {
     "⎕FR": Variable("fr", lambda n: n in (645, 325), "⎕FR is 645 or 325"),
     "⎕ML": Variable("ml", lambda n: n in range(4), "⎕ML is 0, 1, 2 or 3"),
     "⎕DIV": Variable("div", lambda n: n == 0, "⎕DIV is 0: division by zero is an error, and 0÷0 is 1"),
-    "⎕RL": Seed("rl", lambda n: n in range(2**31), "⎕RL is a whole number from 0 to 2147483647, or ⍬"),
+    "⎕RL": Seed("rl", lambda n: 0 <= n < 2**31 and n == int(n), "⎕RL is a whole number from 0 to 2147483647, or ⍬"),
 }
 DTYPES: Final = {83: "<i1", 163: "<i2", 323: "<i4", 645: "<f8", 11: "bits", 80: "U", 82: "U"}
 

@@ -82,7 +82,8 @@ def reshape(s: Settings, x: Value, y: Value) -> Value:
         raise errors.AplError("LIMIT ERROR", f"an array of shape {' '.join(map(str, extents))} is too large")
     if count_of(y) == 0:  # only fills to take from
         return filled(extents, prototype(y))
-    return moved(("⍴", *extents), lambda y: verbs.reshape(tuple(extents), y), y, dims=has_dims(extents))
+    direct = lambda y: y.reshape(extents) if y.size == prod(extents) else np.resize(y, extents)
+    return moved(("⍴", *extents), lambda y: verbs.reshape(tuple(extents), y), y, dims=has_dims(extents), direct=direct)
 
 
 @monadic(",", axis=True)
@@ -178,7 +179,8 @@ def _rotated(s: Settings, x: Value, y: Value, at: int) -> Value:
     if counts is not None and len(counts) == 1:
         n = extents[at]
         by = counts[0] % n if isinstance(n, int) and isinstance(counts[0], int) and n else 0 if n == 0 else counts[0]
-        return moved(("⌽", by, at), lambda y: verbs.rotate(by, y, at), y, dims=has_dims([by]))
+        direct = lambda y: np.roll(y, -by, at)
+        return moved(("⌽", by, at), lambda y: verbs.rotate(by, y, at), y, dims=has_dims([by]), direct=direct)
     rest = (*extents[:at], *extents[at + 1 :])
     if shape_of(x) != rest:
         if rank_of(x) != len(rest):
@@ -232,7 +234,7 @@ _reversing("⊖", False)
 @monadic("⍉")
 def transposed(s: Settings, y: Value) -> Value:
     """Reverse the order of the axes."""
-    return moved(("⍉",), verbs.transpose, y)
+    return moved(("⍉",), verbs.transpose, y, direct=np.transpose)
 
 
 @dyadic("⍉")
@@ -292,7 +294,19 @@ def take(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
         raise errors.AplError("LIMIT ERROR", "↑ of so many elements")
     if isinstance(y, Array) and axes == list(range(len(counts))):
         full = list(counts)
-    return moved(("↑", *full), lambda y: verbs.take(tuple(full), y), y, dims=has_dims(full))
+    direct = lambda y: _taken(full, y)
+    return moved(("↑", *full), lambda y: verbs.take(tuple(full), y), y, dims=has_dims(full), direct=direct)
+
+
+def _taken(counts: Sequence[int], y: NDArray) -> NDArray:
+    """Take by slices of NumPy, from the ends for negative counts; fills stand at the other end."""
+    part = y[tuple(slice(0, n) if n >= 0 else slice(max(0, m + n), m) for n, m in zip(counts, y.shape))]
+    wanted = tuple(map(abs, counts))
+    if part.shape == wanted:
+        return part
+    made = np.full(wanted, prototype(y), y.dtype)
+    made[tuple(slice(0, m) if n >= 0 else slice(-n - m, -n) for n, m in zip(counts, part.shape))] = part
+    return made
 
 
 def _too_large(extents: Sequence[Any]) -> bool:
@@ -310,7 +324,8 @@ def drop(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
         full[a] = max(-extent, min(extent, n)) if isinstance(n, int) and isinstance(extent, int) else n
     if isinstance(y, Array) and axes == list(range(len(counts))):
         full = full[: len(counts)]
-    return moved(("↓", *full), lambda y: verbs.drop(tuple(full), y), y, dims=has_dims(full))
+    direct = lambda y: y[tuple(slice(n, None) if n >= 0 else slice(0, m + n) for n, m in zip(full, y.shape))]
+    return moved(("↓", *full), lambda y: verbs.drop(tuple(full), y), y, dims=has_dims(full), direct=direct)
 
 
 @monadic("↑", axis=True)

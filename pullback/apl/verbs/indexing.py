@@ -42,6 +42,8 @@ def chosen(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
     traced = [i for i in indices if isinstance(i, Array) and not _is_known(i)]
     if traced:
         return _gathered(y, indices, s)
+    if isinstance(y, np.ndarray) and rank_of(y) and all(i is None or _is_whole(i) for i in indices):
+        return _by_numbers(y, indices, s)
     along: list[Any] = []
     for i, n in zip(indices, shape_of(y)):
         if i is None:
@@ -65,6 +67,23 @@ def chosen(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
         picked = pb.take(h, pb.asarray(np.array(a[0], np.int64)), axis=k)
         h = pb.reshape(picked, (*h.shape[:k], *a[1], *h.shape[k + 1 :]))
     return h
+
+
+def _is_whole(i: Value) -> bool:
+    return isinstance(i, np.ndarray) and i.dtype.kind in "bi"
+
+
+def _by_numbers(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
+    """Index an array at known whole numbers."""
+    grids, shape = [], []
+    for i, n in zip(indices, y.shape):
+        at = np.arange(n) if i is None else i.reshape(-1).astype(np.int64) - s.io
+        if at.size and (at.min() < 0 or at.max() >= n):
+            wrong = at[(at < 0) | (at >= n)][0]
+            places([int(wrong) + s.io], [n], s)
+        grids.append(at)
+        shape += [n] if i is None else i.shape
+    return simplified(np.asarray(y[np.ix_(*grids)]).reshape(shape))
 
 
 def _is_known(i: Array) -> bool:

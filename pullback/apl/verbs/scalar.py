@@ -190,7 +190,9 @@ def _negative(m: Any, ct: float, x: Any) -> Any:
 
 def _divide(m: Any, ct: float, a: Any, b: Any) -> Any:
     if m is np:
-        if not (b != 0).all() and not ((a == 0) | (b != 0)).all():
+        if (b != 0).all():
+            return a / b
+        if not ((a == 0) | (b != 0)).all():
             raise errors.domain("division by zero")
         return np.where(b == 0, 1.0, a / np.where(b == 0, 1, b))
     return a / b
