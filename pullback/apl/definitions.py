@@ -93,6 +93,13 @@ def tokens(text: str, file: str = "apl") -> list[Token]:
     return found
 
 
+def is_open(lines: Sequence[str]) -> bool:
+    """Whether the lines of a session are the beginning of a ∇-definition that more lines close."""
+    begun = bool(lines) and bool(_HEADER.match(lines[0]) or _BRACES.match(lines[0]))
+    last = _QUIET.sub("", lines[-1]).strip() if lines else ""
+    return begun and not (last.endswith("}∇") or (len(lines) > 1 and last == "∇" and not sum(map(_deeper, lines))))
+
+
 def _tokens_of_line(line: str, number: int, file: str) -> Iterator[Token]:
     yield from line_tokens(line, number, file)
     yield Token("end", "\n", Spot(file, number, max(len(line), 1), len(line) + 1, line))
@@ -138,4 +145,4 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(name.upper() if name.startswith("⎕") else name for name in found)
 
 
-__all__ = ["Header", "Source", "tokens"]
+__all__ = ["Header", "Source", "is_open", "tokens"]

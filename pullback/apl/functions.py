@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from pullback.apl import errors, values
 from pullback.apl.errors import AplError, Spot
 from pullback.apl.table import TABLE, Settings, migrated
@@ -25,6 +27,7 @@ from pullback.apl.values import (
     whole_list,
 )
 from pullback.apl.verbs.scalar import DYADIC, MONADIC, circle, pervade
+from pullback.calls.function import Function as Traced
 from pullback.errors import DataError, OutOfMemoryError, PullbackError, ShapeError, UnfinishedError
 from pullback.source import standing_at
 from pullback.tracing.active import is_tracing
@@ -191,8 +194,6 @@ class Primitive(Verb):
 
 
 def _stretched(x: Value, shape: tuple[Any, ...], new: list[int]) -> Value:
-    import numpy as np
-
     import pullback as pb
 
     for k in new:
@@ -225,8 +226,13 @@ class PythonVerb(Verb):
     def __call__(self, y: Value, x: Value | None = None) -> Value:
         """The result of the Python function."""
         arguments = [y] if x is None else [x, y]
-        given = [lifted(a) if is_tracing() else a for a in arguments]
+        given = [lifted(a) if is_tracing() else self._argument(a) for a in arguments]
         return values.from_python(self.function(*given))
+
+    def _argument(self, x: Value) -> Any:
+        """Return an argument outside of compiled functions: a single number takes the type that is declared for it."""
+        plain = isinstance(x, np.ndarray) and not x.ndim and x.dtype.kind in "if"
+        return x.item() if plain and isinstance(self.function, Traced) else x
 
 
 @dataclass

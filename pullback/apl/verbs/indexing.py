@@ -11,6 +11,7 @@ import pullback as pb
 from pullback.apl import errors
 from pullback.apl.table import Settings, dyadic, monadic
 from pullback.apl.values import (
+    NDArray,
     Value,
     element,
     elements,
@@ -75,7 +76,8 @@ def _is_whole(i: Value) -> bool:
 
 def _by_numbers(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
     """Index an array at known whole numbers."""
-    grids, shape = [], []
+    grids: list[NDArray] = []
+    shape: list[int] = []
     for i, n in zip(indices, y.shape):
         at = np.arange(n) if i is None else i.reshape(-1).astype(np.int64) - s.io
         if at.size and (at.min() < 0 or at.max() >= n):
