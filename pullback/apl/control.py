@@ -56,7 +56,10 @@ class Loop:
 
 @dataclass(frozen=True, eq=False)
 class Each:
-    """`:For`: a block for each element; with several names for each list of values, or (`:InEach`) for one of each."""
+    """`:For`: a block for each element.
+
+    Several names take the values of each element, or with `:InEach` one element of each list.
+    """
 
     names: tuple[str, ...]
     in_each: bool

@@ -230,7 +230,7 @@ class PythonVerb(Verb):
         return values.from_python(self.function(*given))
 
     def _argument(self, x: Value) -> Any:
-        """Return an argument outside of compiled functions: a single number takes the type that is declared for it."""
+        """Return an argument of a call by values: a single number takes the type that is declared for it."""
         plain = isinstance(x, np.ndarray) and not x.ndim and x.dtype.kind in "if"
         return x.item() if plain and isinstance(self.function, Traced) else x
 

@@ -137,7 +137,7 @@ def lines_of(source: Source) -> tuple[Statement, ...]:
 
 
 def _line(found: Sequence[Token], at: int) -> tuple[Statement | None, int]:
-    """Return one statement of a ∇-definition, from its label or control word to the end of the line or the next ⋄."""
+    """Return one statement of a ∇-definition, with its label and control word, and the next position."""
     first = found[at]
     label = word = ""
     if first.kind == "name" and found[at + 1].text == ":" and _word(found, at + 1) not in ("IN", "INEACH"):

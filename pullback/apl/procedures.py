@@ -63,7 +63,7 @@ UNROLLED: Final = 200  # trips of a loop that is written out while it is compile
 
 
 class Frame(Scope):
-    """The scope of one call: names of the header are local, and others belong to the caller or the workspace."""
+    """The scope of one call: names of the header are local, and others belong to the caller."""
 
     def __init__(self, parent: Scope, local: frozenset[str]) -> None:
         super().__init__(parent)
@@ -248,7 +248,7 @@ def defined(node: Definition, scope: Scope) -> Any:
 
 @dataclass(frozen=True)
 class _Leaving:
-    """How a block ends early: "Return", "Leave", "Continue", or "→" to a line."""
+    """The early end of a block: "Return", "Leave", "Continue", or "→" to a line."""
 
     kind: str
     line: int = 0
@@ -438,7 +438,7 @@ class _Run:
         return _Run(Scope(self.scope, is_way=True), self.program)
 
     def _state(self, block: Block, spot: Spot, always: set[str] | None = None) -> list[str]:
-        """Return the names that a compiled block changes: those with values before it, or with `always` ones after."""
+        """Return the names that a compiled block changes, with values before it or `always` after it."""
         changed = assigned_names(block) - {"⎕"}
         if any(name.startswith(("⎕", "⍞")) for name in changed):
             raise errors.domain("a system variable changes in a block whose test is not known when it is compiled").at(

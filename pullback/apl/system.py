@@ -1,4 +1,4 @@
-"""System names: variables, ⎕A ⎕D ⎕TS ⎕AI ⎕WA ⎕UCS ⎕FMT ⎕NC ⎕CSV, and reading files by ⎕NTIE ⎕NSIZE ⎕NREAD ⎕NUNTIE."""
+"""System names: variables, values such as ⎕TS, functions such as ⎕UCS, and reading files by ⎕NTIE and others."""
 
 from __future__ import annotations
 

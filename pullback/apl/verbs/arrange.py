@@ -82,8 +82,16 @@ def reshape(s: Settings, x: Value, y: Value) -> Value:
         raise errors.AplError("LIMIT ERROR", f"an array of shape {' '.join(map(str, extents))} is too large")
     if count_of(y) == 0:  # only fills to take from
         return filled(extents, prototype(y))
-    direct = lambda y: y.reshape(extents) if y.size == prod(extents) else np.resize(y, extents)
+    direct = lambda y: (y if y.size == prod(extents) else _repeated(y, prod(extents))).reshape(extents)
     return moved(("⍴", *extents), lambda y: verbs.reshape(tuple(extents), y), y, dims=has_dims(extents), direct=direct)
+
+
+def _repeated(y: NDArray, count: int) -> NDArray:
+    """Return so many elements, from the first again and again (`np.resize` is slow for small arrays)."""
+    if y.size == 1:
+        return np.full(count, y.reshape(-1)[0], y.dtype)
+    rows = -(-count // y.size)
+    return np.broadcast_to(y.reshape(-1), (rows, y.size)).reshape(-1)[:count]
 
 
 @monadic(",", axis=True)

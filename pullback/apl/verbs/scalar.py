@@ -454,7 +454,7 @@ def _common_divisor(a: float, b: float) -> float:
 
 
 def _common_complex(a: complex, b: complex) -> complex:
-    """The greatest common divisor by Euclid's algorithm with complex residues, turned to the first quadrant."""
+    """The greatest common divisor by Euclid's algorithm, turned to the first quadrant."""
     a, b = complex(a), complex(b)
     rest = 1e-12 * max(abs(a), abs(b))
     while abs(b) > rest:
