@@ -1,4 +1,4 @@
-"""System names: variables, values such as ⎕TS, functions such as ⎕UCS, and reading files by ⎕NTIE and others."""
+"""System names: variables, values such as ⎕TS, functions such as ⎕UCS, and reading files (⎕NREAD)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -39,6 +39,8 @@ from pullback.apl.values import (
 from pullback.apl.verbs.scalar import shape_text
 from pullback.tracing.array import Array
 from pullback.verbs.nested import Nested
+
+PIECE: Final = 1 << 22  # elements that are written at once
 
 
 def axis_of(axis: Value | None, x: Value, s: Settings, default: int) -> int:
@@ -89,7 +91,10 @@ def reshape(s: Settings, x: Value, y: Value) -> Value:
 def _repeated(y: NDArray, count: int) -> NDArray:
     """Return so many elements, from the first again and again (`np.resize` is slow for small arrays)."""
     if y.size == 1:
-        return np.full(count, y.reshape(-1)[0], y.dtype)
+        made = np.empty(count, y.dtype)
+        for start in range(0, count, PIECE):  # an interrupt comes between two pieces
+            made[start : start + PIECE] = y.reshape(-1)[0]
+        return made
     rows = -(-count // y.size)
     return np.broadcast_to(y.reshape(-1), (rows, y.size)).reshape(-1)[:count]
 
