@@ -2,7 +2,7 @@
 
 :If a ⋄ :AndIf b ⋄ … :ElseIf c ⋄ … :Else ⋄ … :EndIf       Choice, whose tests are Conditions
 :While a ⋄ … :EndWhile, or :Until b                       Loop; also :Repeat ⋄ … :EndRepeat, or :Until b
-:For i j :In x ⋄ … :EndFor, and :InEach                   Each
+:For i j :In x ⋄ … :EndFor, and :InEach             ForLoop
 :Select x ⋄ :Case 1 ⋄ … :CaseList 2 3 ⋄ … :EndSelect      Selection
 →line, :GoTo line, :Return, :Leave, :Continue             Leap
 anything else                                             Line
@@ -55,7 +55,7 @@ class Loop:
 
 
 @dataclass(frozen=True, eq=False)
-class Each:
+class ForLoop:
     """`:For`: a block for each element.
 
     Several names take the values of each element, or with `:InEach` one element of each list.
@@ -87,7 +87,7 @@ class Leap:
     spot: Spot
 
 
-Step = Line | Choice | Loop | Each | Selection | Leap
+Step = Line | Choice | Loop | ForLoop | Selection | Leap
 Block = tuple[Step, ...]
 ENDS: Final = {"If": "EndIf", "While": "EndWhile", "Repeat": "EndRepeat", "For": "EndFor", "ForEach": "EndFor",
                "Select": "EndSelect"}  # fmt: skip
@@ -209,13 +209,13 @@ class _Reader:
         _alone(word)
         return None
 
-    def _each(self, begun: Statement) -> Each:
+    def _each(self, begun: Statement) -> ForLoop:
         names = _only_names(begun.guard or ())
         if not names:
             raise syntax(":For takes names, :In, and a value", begun.spot, ":For i :In ⍳n")
         block = self.block(("EndFor", "End"))
         _alone(self._next(begun))
-        return Each(names, begun.word == "ForEach", _with_items(begun), block, begun.spot)
+        return ForLoop(names, begun.word == "ForEach", _with_items(begun), block, begun.spot)
 
     def _selection(self, begun: Statement) -> Selection:
         ends = ("Case", "CaseList", "Else", "EndSelect", "End")
@@ -268,7 +268,7 @@ def assigned_names(block: Block) -> set[str]:
                 found |= set().union(*(assigned_names(b) for _, b in step.ways))
             case Loop():
                 found |= tested_names(step) | assigned_names(step.block)
-            case Each():
+            case ForLoop():
                 found |= {*step.names} | _assigned(step.items.items) | assigned_names(step.block)
     return found
 
@@ -323,5 +323,5 @@ def _names(items: Sequence[Any]) -> set[str]:
     return found
 
 
-__all__ = ["Block", "Choice", "Condition", "Each", "Leap", "Line", "Loop", "Selection", "Step", "assigned_names",
+__all__ = ["Block", "Choice", "Condition", "ForLoop", "Leap", "Line", "Loop", "Selection", "Step", "assigned_names",
            "block_of", "labels_of", "tested_names"]  # fmt: skip

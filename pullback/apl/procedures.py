@@ -19,7 +19,7 @@ from pullback.apl.control import (
     Block,
     Choice,
     Condition,
-    Each,
+    ForLoop,
     Leap,
     Line,
     Loop,
@@ -320,7 +320,7 @@ class _Run:
                 return self._choice([(partial(_Run._matches, value=value, case=s), b) for s, b in step.ways], step)
             case Loop():
                 return self._loop(step)
-            case Each():
+            case ForLoop():
                 return self._each(step)
 
     def _stated(self, statement: Statement) -> None:
@@ -417,7 +417,7 @@ class _Run:
             elif step.before is None and is_tracing() and trips >= UNROLLED:
                 raise errors.domain(":Repeat without :Until is not compiled", remedy=":Until").at(step.spot)
 
-    def _each(self, step: Each) -> _Leaving | None:
+    def _each(self, step: ForLoop) -> _Leaving | None:
         with placed(step.spot):
             items = settled(self._value(step.items))
         if is_tracing() and (count_of(items) is None or count_of(items) > UNROLLED):  # type: ignore[operator]
@@ -523,7 +523,7 @@ class _Run:
             )
         self._rebound(names, list(last), rebuilds)
 
-    def _traced_each(self, step: Each, items: Value) -> None:
+    def _traced_each(self, step: ForLoop, items: Value) -> None:
         """Trace a loop over the elements of a long array."""
         if len(step.names) > 1 or is_nested(items):
             raise errors.domain(":For over a long nested array is evaluated, and not compiled").at(step.spot)
@@ -547,7 +547,7 @@ class _Run:
         self.scope.bind(step.names[0], flat[flat.shape[0] - 1])
 
 
-def _rows(step: Each, value: Value) -> Sequence[Sequence[Value]]:
+def _rows(step: ForLoop, value: Value) -> Sequence[Sequence[Value]]:
     """Return the values of the names for each trip."""
     with placed(step.spot):
         items = elements(value)
