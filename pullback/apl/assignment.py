@@ -16,6 +16,7 @@ from pullback.apl.operators.cells import Each
 from pullback.apl.reader import DYADIC_OPERATORS, MONADIC_OPERATORS
 from pullback.apl.scopes import GlyphOperator, Operator, Scope
 from pullback.apl.system import VARIABLES
+from pullback.apl.table import migrated
 from pullback.apl.tree import Assign, Derived, Dyadic, Glyph, Indexed, Monadic, Name, Node, Strand, rightmost
 from pullback.apl.values import Value, element, is_traced, rank_of, settled, shape_of
 from pullback.apl.verbs import indexing, nesting
@@ -47,13 +48,14 @@ def _name(target: Name, value: Any, scope: Scope) -> None:
                 scope.host.show(value)
     elif name in VARIABLES:
         with placed(target.spot):
-            scope.own_settings = VARIABLES[name].changed(scope.settings, value)
+            scope.set(VARIABLES[name], name, value)
     elif name.startswith("⎕") or name == "⍞":
         raise syntax(f"{name} takes no value", target.spot)
     else:
         if isinstance(value, Function):
             value = value.named(name)
-        scope.names[name] = value
+        with placed(target.spot):
+            scope.bind(name, value)
 
 
 def _bind(target: Node, value: Value, scope: Scope, modify: Verb | None) -> None:
@@ -131,18 +133,21 @@ def _steps(node: Node, scope: Scope) -> list[Step]:
             indices = [None if i is None else scope.value(i) for i in reversed(node.indices)][::-1]
             return [*_steps(node.array, scope), partial(indexing.chosen, indices=indices, s=scope.settings)]
         case Monadic():
-            return [*_steps(node.omega, scope), _selector(node.verb, scope)]
+            return [*_steps(node.omega, scope), _selector(node.verb, scope, False)]
         case Dyadic():
             inner = _steps(node.omega, scope)
-            verb = _selector(node.verb, scope)
+            verb = _selector(node.verb, scope, True)
             return [*inner, partial(verb, x=scope.value(node.alpha))]
         case _:
             return []
 
 
-def _selector(verb: Node, scope: Scope) -> Verb:
+def _selector(verb: Node, scope: Scope, both: bool) -> Verb:
     if isinstance(verb, Derived):
-        return Each(_Apart(_selector(verb.left, scope)))
+        return Each(_Apart(_selector(verb.left, scope, both)))
+    if isinstance(verb, Glyph) and migrated(verb.glyph, both, scope.settings) != verb.glyph:
+        raise syntax(f"{verb.glyph} selects no elements to the left of ← while ⎕ML is {scope.settings.ml}", verb.spot,
+                     "⎕ML←1")  # fmt: skip
     return scope.verb(verb)
 
 

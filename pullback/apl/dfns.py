@@ -26,6 +26,7 @@ from pullback.apl.scopes import Operator, Scope
 from pullback.apl.table import Settings
 from pullback.apl.tree import Assign, Dfn, Dyadic, Monadic, Name, Node, Statement
 from pullback.apl.values import Value, count_of, is_nested, is_traced, lifted, rank_of
+from pullback.state import PerThread
 from pullback.tracing.active import is_tracing
 from pullback.tracing.control import promoted_cond
 
@@ -85,7 +86,7 @@ class Function(Verb):
     def result(self, y: Value, x: Value | None = None) -> Value | Shy:
         """The value, marked where the statement is an assignment."""
         most, how = (DEEPEST_TRACED, " while it is compiled") if is_tracing() else (DEEPEST, "")
-        with _CALLS.deeper(most, self, f"inside one another{how}"):
+        with CALLS.deeper(most, self, f"inside one another{how}"):
             made: Any = TailCall(self, y, x)
             for _ in range(DEEPEST_TRACED if is_tracing() else TAIL_CALLS):
                 made = made.f.ended(made.y, made.x)
@@ -129,14 +130,13 @@ class UserOperator(Operator):
         return Function(self.dfn, self.scope, (left,) if right is None else (left, right), operator=self)
 
 
-class _Depth:
+class _Depth(PerThread):
     """The current nesting depth."""
 
-    def __init__(self) -> None:
-        self.now = 0
+    now = 0
 
     @contextmanager
-    def deeper(self, most: int, f: Function, how: str) -> Iterator[None]:
+    def deeper(self, most: int, f: Any, how: str) -> Iterator[None]:
         """Enter one more level, up to a limit."""
         if self.now >= most:
             raise _too_deep(f, most, how)
@@ -147,10 +147,10 @@ class _Depth:
             self.now -= 1
 
 
-_CALLS, _CHOICES = _Depth(), _Depth()
+CALLS, _CHOICES = _Depth(), _Depth()
 
 
-def _too_deep(f: Function, most: int, how: str) -> AplError:
+def _too_deep(f: Any, most: int, how: str) -> AplError:
     return AplError(
         "LIMIT ERROR",
         f"{f.name} calls itself more than {most} times {how}",

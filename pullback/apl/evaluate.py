@@ -7,16 +7,18 @@ from typing import Any
 
 from pullback.apl import errors
 from pullback.apl.assignment import assign
+from pullback.apl.definitions import tokens
 from pullback.apl.dfns import Function, UserOperator
-from pullback.apl.errors import AplError, Spot, syntax
+from pullback.apl.errors import AplError, syntax
 from pullback.apl.functions import Atop, Constant, Fork, Placed, Primitive, Shy, Verb, placed, plain
 from pullback.apl.operators import Reduce
 from pullback.apl.parser import statements
-from pullback.apl.reader import tokens
-from pullback.apl.scopes import GlyphOperator, Operator, Scope
+from pullback.apl.procedures import Niladic, defined
+from pullback.apl.scopes import GlyphOperator, Operator, Scope, checked
 from pullback.apl.system import OUTSIDE, VARIABLES, characters_of
 from pullback.apl.tree import (
     Assign,
+    Definition,
     Derived,
     Dfn,
     Dyadic,
@@ -63,7 +65,7 @@ def evaluate(node: Node, scope: Scope) -> Any:
             f = scope.verb(node.verb)
             x = scope.value(node.alpha)
             with placed(node.spot):
-                return _checked(f(y, x), node.spot)
+                return checked(f(y, x), node.spot)
         case Monadic():
             ravelled = isinstance(node.omega, Monadic) and _is(node.omega.verb, ",")
             y = scope.value(node.omega.omega if ravelled and isinstance(node.omega, Monadic) else node.omega)
@@ -74,7 +76,7 @@ def evaluate(node: Node, scope: Scope) -> Any:
                     if isinstance(inner, Reduce) and inner.goes_over_all(y):
                         return inner.of_all(y)
                     y = arrange.ravel(scope.settings, y)
-                return _checked(f(y), node.spot)
+                return checked(f(y), node.spot)
         case Indexed():
             return _indexed(node, scope)
         case Derived():
@@ -91,37 +93,20 @@ def evaluate(node: Node, scope: Scope) -> Any:
             return assign(node, scope)
         case Dfn():
             return UserOperator(node, scope) if node.operands else Function(node, scope)
+        case Definition():
+            return defined(node, scope)
     raise AssertionError(node)
-
-
-def stated(node: Node, scope: Scope) -> Any:
-    """Evaluate a statement; the value is marked if a session does not print it."""
-    match node:
-        case Assign():
-            return Shy(evaluate(node, scope))
-        case Monadic() | Dyadic() if isinstance(node.verb, Name | Dfn) or _is(node.verb, "⍎"):
-            y, f = scope.value(node.omega), scope.verb(node.verb)
-            x = scope.value(node.alpha) if isinstance(node, Dyadic) else None
-            with placed(node.spot):
-                made = f.result(y, x)
-                _checked(plain(made), node.spot)
-                return made
-        case _:
-            return evaluate(node, scope)
 
 
 def _is(verb: Node, glyph: str) -> bool:
     return isinstance(verb, Glyph) and verb.glyph == glyph
 
 
-def _checked(value: Value, spot: Spot) -> Value:
-    if value is None:
-        raise AplError("VALUE ERROR", "the function gives no value", position=spot)
-    return value
-
-
 def _named(node: Name, scope: Scope) -> Any:
     found = scope.find(node.name)
+    if isinstance(found, Niladic):
+        with placed(node.spot):
+            return checked(plain(found.result()), node.spot)
     if found is None and node.name.startswith(("⎕", "⍞")):
         if node.name in VARIABLES:
             return VARIABLES[node.name].value(scope.settings)
@@ -180,7 +165,7 @@ class Execute(Verb):
             raise errors.domain("⍎ takes characters")
         value = None
         for statement in statements(tokens(characters_of(y), "⍎")):
-            value = stated(self.scope.parsed(statement).node, self.scope)
+            value = self.scope.stated(self.scope.parsed(statement).node)
         if plain(value) is None or isinstance(plain(value), Verb | Operator):
             raise AplError("VALUE ERROR", "the text gives no value")
         return value

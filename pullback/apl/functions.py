@@ -7,9 +7,11 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from pullback.apl import errors, values
 from pullback.apl.errors import AplError, Spot
-from pullback.apl.table import TABLE, Settings
+from pullback.apl.table import TABLE, Settings, migrated
 from pullback.apl.values import (
     Value,
     elements,
@@ -25,6 +27,7 @@ from pullback.apl.values import (
     whole_list,
 )
 from pullback.apl.verbs.scalar import DYADIC, MONADIC, circle, pervade
+from pullback.calls.function import Function as Traced
 from pullback.errors import DataError, OutOfMemoryError, PullbackError, ShapeError, UnfinishedError
 from pullback.source import standing_at
 from pullback.tracing.active import is_tracing
@@ -139,7 +142,7 @@ class Primitive(Verb):
             if x is None:
                 return pervade(scalars[self.glyph], s.ct, y)
             return pervade(scalars[self.glyph], s.ct, x, y)
-        row = TABLE.get(self.glyph)
+        row = TABLE.get(migrated(self.glyph, x is not None, s))
         meaning = None if row is None else row.monadic if x is None else row.dyadic
         if row is None or meaning is None:
             sides = "a left argument" if x is None else "one argument only"
@@ -191,8 +194,6 @@ class Primitive(Verb):
 
 
 def _stretched(x: Value, shape: tuple[Any, ...], new: list[int]) -> Value:
-    import numpy as np
-
     import pullback as pb
 
     for k in new:
@@ -225,8 +226,13 @@ class PythonVerb(Verb):
     def __call__(self, y: Value, x: Value | None = None) -> Value:
         """The result of the Python function."""
         arguments = [y] if x is None else [x, y]
-        given = [lifted(a) if is_tracing() else a for a in arguments]
+        given = [lifted(a) if is_tracing() else self._argument(a) for a in arguments]
         return values.from_python(self.function(*given))
+
+    def _argument(self, x: Value) -> Any:
+        """Return an argument of a call by values: a single number takes the type that is declared for it."""
+        plain = isinstance(x, np.ndarray) and not x.ndim and x.dtype.kind in "if"
+        return x.item() if plain and isinstance(self.function, Traced) else x
 
 
 @dataclass

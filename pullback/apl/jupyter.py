@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.apl.definitions import tokens
 from pullback.apl.functions import Verb
-from pullback.apl.reader import tokens
 from pullback.apl.scopes import Operator
 from pullback.apl.values import Value, is_characters, is_nested, rank_of
 from pullback.apl.workspace import Workspace

@@ -40,13 +40,21 @@ _MAPS: OrderedDict[Hashable, NDArray] = registered(OrderedDict(), KEPT)
 
 
 def moved(
-    key: tuple[Any, ...], define: Callable[..., Array], *arrays: Value, fill: NDArray | None = None, dims: bool = False
+    key: tuple[Any, ...],
+    define: Callable[..., Array],
+    *arrays: Value,
+    fill: NDArray | None = None,
+    dims: bool = False,
+    direct: Callable[[NDArray], NDArray] | None = None,
 ) -> Value:
     """Apply a definition to arrays; `key` is the verb with its numeric arguments.
 
     Args:
         dims: whether some of these numbers are dims; the result then belongs to the function being compiled.
+        direct: the same move of one array of plain numbers or characters by NumPy, which takes it for long ones.
     """
+    if direct is not None and isinstance(arrays[0], np.ndarray) and arrays[0].dtype != object and not dims:
+        return direct(arrays[0])
     given = [settled(a) for a in arrays]
     if any(is_nested(a) for a in given):  # traced arrays become elements, like those of nests
         given = [objects(elements(a), known_shape(a)) if isinstance(a, Array) else a for a in given]

@@ -12,15 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 from typing import Literal as Choice
 
 import numpy as np
 
 from pullback.apl import errors
+from pullback.apl.definitions import Source
 from pullback.apl.errors import Spot, syntax
 from pullback.apl.reader import HYBRIDS, MONADIC_OPERATORS, VERBS, Token
 from pullback.apl.tree import (
     Assign,
+    Definition,
     Derived,
     Dfn,
     Dyadic,
@@ -41,7 +44,9 @@ from pullback.apl.tree import (
 from pullback.apl.values import literal_vector
 
 Class = Choice["value", "verb", "monadic operator", "dyadic operator"]
-Classes = Callable[[str], "Class | None"]
+Classes = Callable[..., "Class | None"]  # of a name; with `own=True` among the names of this scope alone
+
+Item = Token | Group | Dfn | Definition
 
 DEEPEST = 150  # nested brackets
 
@@ -71,8 +76,8 @@ def statements(found: Sequence[Token]) -> list[Statement]:
 
 def _statements(found: Sequence[Token], at: int, opened: Token | None, depth: int) -> tuple[list[Statement], int]:
     made: list[Statement] = []
-    items: list[Token | Group | Dfn] = []
-    guard: list[Token | Group | Dfn] | None = None
+    items: list[Item] = []
+    guard: list[Item] | None = None
     while True:
         if at == len(found):
             if opened is not None:
@@ -97,21 +102,83 @@ def _statements(found: Sequence[Token], at: int, opened: Token | None, depth: in
             items.append(item)
 
 
-CONTROL = frozenset(("If", "While", "For", "Repeat", "Select", "Return", "Else", "EndIf", "Namespace", "Class"))
+WORDS: Final = {
+    word.upper(): word
+    for words in (("If", "ElseIf", "Else", "AndIf", "OrIf", "EndIf"), ("While", "EndWhile"), ("For", "EndFor"),
+                  ("Repeat", "Until", "EndRepeat"), ("Select", "Case", "CaseList", "EndSelect"),
+                  ("Return", "Leave", "Continue", "GoTo", "End"))
+    for word in words
+}  # fmt: skip
+UNKNOWN_WORDS: Final = frozenset(
+    ("TRAP", "ENDTRAP", "WITH", "ENDWITH", "HOLD", "ENDHOLD", "NAMESPACE", "CLASS", "SECTION", "ENDSECTION")
+)
+
+
+def _word(found: Sequence[Token], at: int) -> str | None:
+    """Return the control word, in capitals, of a colon and a name; None for other tokens."""
+    name = found[at + 1] if at + 1 < len(found) else None
+    is_word = found[at].text == ":" and found[at].kind == "mark" and name is not None and name.kind == "name"
+    return name.text.upper() if is_word and name is not None else None
+
+
+def lines_of(source: Source) -> tuple[Statement, ...]:
+    """Return the statements of the lines of a ∇-definition, with their labels and control words.
+
+    Raises:
+        AplError: [E801] brackets do not match, or a control word is unknown.
+    """
+    made: list[Statement] = []
+    found, at = source.body, 0
+    while at < len(found):
+        statement, at = _line(found, at)
+        if statement is not None:
+            made.append(statement)
+    return tuple(made)
+
+
+def _line(found: Sequence[Token], at: int) -> tuple[Statement | None, int]:
+    """Return one statement of a ∇-definition, with its label and control word, and the next position."""
+    first = found[at]
+    label = word = ""
+    if first.kind == "name" and found[at + 1].text == ":" and _word(found, at + 1) not in ("IN", "INEACH"):
+        label, at = first.text, at + 2
+    if (name := _word(found, at)) is not None:
+        if name not in WORDS:
+            what = "is not supported" if name in UNKNOWN_WORDS else "is no control word"
+            raise syntax(f":{found[at + 1].text} {what}", found[at].spot, ":If :For :While :Repeat :Select :Return …")
+        word, at = WORDS[name], at + 2
+    elif found[at].text == "→":
+        word, at = "→", at + 1
+    items: list[Item] = []
+    before: tuple[Any, ...] | None = None
+    while found[at].kind != "end":
+        name = _word(found, at)
+        if word == "For" and before is None and name in ("IN", "INEACH"):
+            word, before, items, at = "For" if name == "IN" else "ForEach", tuple(items), [], at + 2
+        elif name in ("ANDIF", "ORIF") and items:
+            at -= 1  # the next statement begins here
+            break
+        elif found[at].text == ":" and found[at].kind == "mark":
+            raise syntax("a guard stands in a dfn", found[at].spot, ":If … :EndIf")
+        else:
+            item, at = _item(found, at, 0)
+            items.append(item)
+    if not (items or label or word):
+        return None, at + 1
+    return Statement(tuple(items), before, tuple(_names(items)), first.spot, {}, word, label), at + 1
 
 
 def _misplaced_colon(found: Sequence[Token], at: int, behind_guard: bool) -> errors.AplError:
     spot = found[at].spot
     if behind_guard and found[at - 1].text == ":":
         return syntax("there are no error guards", spot, "a test before what may fail, as in {⍵=0:… ⋄ ÷⍵}")
-    if not behind_guard and at + 1 < len(found) and found[at + 1].text in CONTROL:
-        return syntax("there are no control structures", spot, "a guard {test:value ⋄ …} chooses; ¨, ⍣ and ∇ repeat")
+    if not behind_guard and (name := _word(found, at)) is not None and name in {*WORDS, *UNKNOWN_WORDS}:
+        remedy = "∇ r←f x, the lines, and ∇; a guard {test:value ⋄ …} chooses in a dfn"
+        return syntax(f":{found[at + 1].text} stands outside of a ∇-definition", spot, remedy)
     return syntax("a guard is `condition:value`", spot)
 
 
-def _statement(
-    items: Sequence[Token | Group | Dfn], guard: Sequence[Token | Group | Dfn] | None, end: Spot
-) -> Statement:
+def _statement(items: Sequence[Item], guard: Sequence[Item] | None, end: Spot) -> Statement:
     everything = [*(guard or ()), *items]
     if not items:
         raise syntax("nothing stands after the colon", end)
@@ -120,7 +187,7 @@ def _statement(
     )
 
 
-def _names(items: Sequence[Token | Group | Dfn]) -> list[str]:
+def _names(items: Sequence[Item]) -> list[str]:
     found: dict[str, None] = {}
     for item in items:
         if isinstance(item, Group):
@@ -131,10 +198,14 @@ def _names(items: Sequence[Token | Group | Dfn]) -> list[str]:
     return list(found)
 
 
-def _item(found: Sequence[Token], at: int, depth: int) -> tuple[Token | Group | Dfn, int]:
+def _item(found: Sequence[Token], at: int, depth: int) -> tuple[Item, int]:
     token = found[at]
+    if token.kind == "definition":
+        return Definition(token.value.header, lines_of(token.value), token.spot, token.value.text), at + 1
     if token.kind != "mark" or token.text == "←":
         return token, at + 1
+    if token.text == "→":
+        raise syntax("→ stands at the beginning of a line of a ∇-definition", token.spot)
     if token.text not in "([{":
         raise syntax(
             f"{token.text} closes nothing" if token.text in ")]}" else f"{token.text} stands outside of brackets",
@@ -176,8 +247,8 @@ def _text(found: Sequence[Token], at: int, end: int) -> str:
 def _group(found: Sequence[Token], at: int, depth: int) -> tuple[Group, int]:
     opening = found[at]
     closing = {"(": ")", "[": "]"}[opening.text]
-    parts: list[tuple[Token | Group | Dfn, ...]] = []
-    items: list[Token | Group | Dfn] = []
+    parts: list[tuple[Item, ...]] = []
+    items: list[Item] = []
     at += 1
     while at < len(found):
         token = found[at]
@@ -196,14 +267,14 @@ def _group(found: Sequence[Token], at: int, depth: int) -> tuple[Group, int]:
     raise syntax(f"{opening.text} is not closed", opening.spot, f"a {closing} on the same line")
 
 
-def _spot(item: Token | Group | Dfn) -> Spot:
+def _spot(item: Item) -> Spot:
     return item.spot
 
 
 # Parsing ------------------------------------------------------------------------------------------------------
 
 
-def parse(items: Sequence[Token | Group | Dfn], class_of: Classes) -> Unit:
+def parse(items: Sequence[Item], class_of: Classes) -> Unit:
     """Parse a statement to a tree, for names of these classes.
 
     Raises:
@@ -212,7 +283,7 @@ def parse(items: Sequence[Token | Group | Dfn], class_of: Classes) -> Unit:
     return _phrase(_bind(items, class_of))
 
 
-def _bind(items: Sequence[Token | Group | Dfn], class_of: Classes) -> list[Unit]:
+def _bind(items: Sequence[Item], class_of: Classes) -> list[Unit]:
     """Bind strands, indices and operators, which bind more strongly than verbs."""
     units = _strands(_primaries(items, class_of))
     bound: list[Unit] = []
@@ -235,9 +306,10 @@ def _bind(items: Sequence[Token | Group | Dfn], class_of: Classes) -> list[Unit]
             else:
                 raise syntax("the operator has no verb to its left", unit.spot)
         elif unit.kind == "dyadic operator":
-            if at < len(units) and units[at].kind in ("value", "verb") and _is_outer(unit):
+            operand = at < len(units) and (units[at].kind in ("value", "verb") or _is_hybrid(units[at]))
+            if operand and _is_outer(unit):
                 left = Unit("verb", unit.node, unit.spot)
-            elif at < len(units) and bound and units[at].kind in ("value", "verb"):
+            elif operand and bound:
                 left = bound.pop()
             else:
                 side = "left" if at < len(units) else "right"
@@ -267,13 +339,17 @@ def _takes_value(unit: Unit) -> bool:
     return not isinstance(unit.node, Glyph) or unit.node.glyph == "⍨"
 
 
-def _primaries(items: Sequence[Token | Group | Dfn], class_of: Classes) -> list[Unit]:
+def _primaries(items: Sequence[Item], class_of: Classes) -> list[Unit]:
     """Join each item with the index brackets that follow it."""
     made: list[Unit] = []
     at = 0
     while at < len(items):
         item = items[at]
         at += 1
+        assigned = isinstance(item, Group) and at < len(items) and _is_arrow(items[at])
+        if assigned and (names := _only_names(item, class_of)):  # type: ignore[arg-type]
+            made.append(Unit("value", names, item.spot))  # (a b)←…, whatever a and b were before
+            continue
         if isinstance(item, Group) and item.opening == "[":
             if not made or made[-1].kind == "arrow":
                 raise syntax("[ ] stands behind nothing", item.spot)
@@ -287,11 +363,32 @@ def _primaries(items: Sequence[Token | Group | Dfn], class_of: Classes) -> list[
     return made
 
 
-def _is_dot(item: Token | Group | Dfn) -> bool:
+def _is_arrow(item: Item) -> bool:
+    return isinstance(item, Token) and item.kind == "mark"
+
+
+def _only_names(group: Group, class_of: Classes) -> Strand | None:
+    """Return the names of `(a (b c))` as a strand; None if there are other items, or verbs of this scope."""
+    if group.opening != "(" or not group.items[0]:
+        return None
+    found: list[Node] = []
+    for item in group.items[0]:
+        node: Node | None = _only_names(item, class_of) if isinstance(item, Group) else None
+        if isinstance(item, Token) and item.kind == "name" and item.text not in ("⍬", "⍵", "∇"):
+            node = Name(item.text, item.spot) if class_of(item.text, own=True) == "value" else None
+        if node is None:
+            return None
+        found.append(node)
+    return Strand(tuple(found), group.spot)
+
+
+def _is_dot(item: Item) -> bool:
     return isinstance(item, Token) and item.kind == "glyph" and item.text == "."
 
 
-def _primary(item: Token | Group | Dfn, class_of: Classes) -> Unit:
+def _primary(item: Item, class_of: Classes) -> Unit:
+    if isinstance(item, Definition):
+        return Unit("verb", item, item.spot)
     if isinstance(item, Dfn):
         kinds: list[Class] = ["verb", "monadic operator", "dyadic operator"]
         return Unit(kinds[item.operands], item, item.spot)
@@ -311,7 +408,11 @@ def _primary(item: Token | Group | Dfn, class_of: Classes) -> Unit:
         case "name" if item.text == "⍬":
             return Unit("value", Literal(np.zeros(0, np.int64), item.spot), item.spot)
         case "name":
-            return Unit(class_of(item.text) or "value", Name(item.text, item.spot), item.spot)
+            found = class_of(item.text)
+            if found is None:
+                remedy = "docs/howto/apl.md lists what there is"
+                raise errors.AplError("VALUE ERROR", f"there is no {item.text}", position=item.spot, remedy=remedy)
+            return Unit(found, Name(item.text, item.spot), item.spot)
         case "mark":
             return Unit("arrow", Name("←", item.spot), item.spot)
         case _:

@@ -2,9 +2,10 @@
 
 number       12  ¯3.5  1e¯3  2j3  (∞ is not a number)
 characters   'it''s'  "two"
-name         any letters, digits, _ ∆ ⍙; ⍺ ⍵ ⍺⍺ ⍵⍵ ∇ ∇∇; system names ⎕IO and ⎕, ⍞
+name         any letters, digits, _ ∆ ⍙ ∂, raised and lowered digits; ⍺ ⍵ ⍺⍺ ⍵⍵ ∇ ∇∇; ⎕, ⍞, and system names such as
+             ⎕IO, in capital or small letters
 glyph        one verb or operator
-mark         ( ) [ ] { } ; : ← and the separator of statements, ⋄ or the end of a line
+mark         ( ) [ ] { } ; : ← → and the separator of statements, ⋄ or the end of a line
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from pullback.apl.definitions import as_dfns
 from pullback.apl.errors import Spot, syntax
 
-Kind = Literal["number", "characters", "name", "glyph", "mark", "end"]
+Kind = Literal["number", "characters", "name", "glyph", "mark", "definition", "end"]
 
 VERBS: Final = "+-×÷*⍟!○|⌈⌊?~∧∨⍲⍱=≠<≤>≥≡≢⍴,⍪⌽⊖⍉↑↓⊂⊃⊆⌷⍳⍸∊⍷∪∩⍋⍒⊢⊣⊤⊥⌹⍕⍎"
 HYBRIDS: Final = "/⌿\\⍀"  # verbs if there is no verb to their left
 MONADIC_OPERATORS: Final = HYBRIDS + "¨⍨⌸"
-DYADIC_OPERATORS: Final = "⍣.∘⍤⍥⌺@"
+DYADIC_OPERATORS: Final = "⍣.∘⍤⍥⍛⌺@"
 OPERATORS: Final = MONADIC_OPERATORS + DYADIC_OPERATORS
-MARKS: Final = "()[]{};:←"
+MARKS: Final = "()[]{};:←→"
 ALIKE: Final = {"−": "-", "∗": "*", "⋆": "*", "∣": "|", "ρ": "⍴", "ι": "⍳", "ω": "⍵", "α": "⍺", "∈": "∊", "∼": "~",
                 "◊": "⋄", "ε": "∊", "∕": "/", "∖": "\\"}  # fmt: skip
 
 _REAL = r"¯?(?:\d+\.?\d*|\.\d+)(?:[eE]¯?\d+)?"
 _NUMBER = re.compile(rf"{_REAL}(?:[jJ]{_REAL})?")
-_LETTERS = r"A-Za-zÀ-ÖØ-öø-ÿŷ_∆⍙\u0100-\u017f\u0391-\u03a9\u03b2-\u03b4\u03b6-\u03b8\u03ba-\u03c0\u03c2-\u03c8"
-_NAME = re.compile(rf"[{_LETTERS}][{_LETTERS}0-9¹²³⁴]*")
+_LETTERS = r"A-Za-zÀ-ÖØ-öø-ÿŷ_∆⍙∂\u0100-\u017f\u0391-\u03a9\u03b2-\u03b4\u03b6-\u03b8\u03ba-\u03c0\u03c2-\u03c8"
+NAME: Final = rf"[{_LETTERS}][{_LETTERS}0-9¹²³⁰⁴-⁹₀-₉\u0300-\u036f]*"
+_NAME = re.compile(NAME)
 _SPECIAL = re.compile(r"⍺⍺|⍵⍵|∇∇|⍺|⍵|∇|⎕[A-Za-z]+|⎕|⍞|⍬")
 _BLANK = re.compile(r"[ \t\u00a0]+")
 
@@ -48,20 +49,12 @@ class Token:
     value: Any = None
 
 
-def tokens(text: str, file: str = "apl") -> list[Token]:
-    """Return all tokens of a text; each line and each ⋄ gives a token of the kind `end`.
+def line_tokens(line: str, number: int, file: str) -> Iterator[Token]:
+    """Yield the tokens of one line.
 
     Raises:
         AplError: [E801] a character is unknown, a quote is open, or a number is malformed.
     """
-    found: list[Token] = []
-    for number, line in enumerate(as_dfns(text.splitlines() or [""], file), 1):
-        found += _line_tokens(line, number, file)
-        found.append(Token("end", "\n", Spot(file, number, max(len(line), 1), len(line) + 1, line)))
-    return found
-
-
-def _line_tokens(line: str, number: int, file: str) -> Iterator[Token]:
     at = 0
     plain = "".join(ALIKE.get(c, c) for c in line)
 
@@ -97,7 +90,8 @@ def _line_tokens(line: str, number: int, file: str) -> Iterator[Token]:
                 raise syntax(f"{line[at:end]} is no number", spot(end)) from None
             at = end
         elif (match := _SPECIAL.match(plain, at)) or (match := _NAME.match(plain, at)):
-            yield Token("name", match.group(), spot(match.end()))
+            name = match.group()
+            yield Token("name", name.upper() if c == "⎕" else name, spot(match.end()))
             at = match.end()
         elif c == "⋄":
             yield Token("end", c, spot(at + 1))

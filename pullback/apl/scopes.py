@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pullback.apl.errors import Spot, domain, syntax
-from pullback.apl.functions import Placed, Verb, placed
+from pullback.apl.errors import AplError, Spot, domain, syntax
+from pullback.apl.functions import Placed, Shy, Verb, placed
 from pullback.apl.operators import derive
 from pullback.apl.parser import Class, Unit, parse
 from pullback.apl.reader import DYADIC_OPERATORS
+from pullback.apl.system import VARIABLES, Variable
 from pullback.apl.table import Settings
-from pullback.apl.tree import Node, Statement
+from pullback.apl.tree import Assign, Definition, Dfn, Dyadic, Glyph, Monadic, Name, Node, Statement
 from pullback.apl.values import Value
 from pullback.state import registered
 from pullback.tracing.active import is_tracing
@@ -95,6 +96,7 @@ class Scope:
         self.is_traced = is_tracing()
         self.parent = parent
         self.names: dict[str, Any] = {}
+        self.local: frozenset[str] = frozenset()  # names that are looked up here alone, whether they have values or not
         self.own_settings = settings
         self.host: Any = host if host is not None or parent is None else parent.host
         self.evaluator: Callable[[Node, Scope], Any] | None = (
@@ -119,8 +121,18 @@ class Scope:
             if name in scope.names:
                 scope._noted(name, scope.names[name])
                 return scope.names[name]
+            if name in scope.local:
+                return None
             scope = scope.parent
         return None
+
+    def bind(self, name: str, value: Any) -> None:
+        """Give a name a value in this scope."""
+        self.names[name] = value
+
+    def set(self, variable: Variable, name: str, value: Any) -> None:
+        """Give a system variable a value in this scope."""
+        self.own_settings = variable.changed(self.settings, value)
 
     def _noted(self, name: str, value: Any) -> None:
         """Record that functions being compiled depend on a name outside of them."""
@@ -131,18 +143,25 @@ class Scope:
     def change(self, name: str, value: Value) -> None:
         """Change an existing name where it is defined; in a branch the change stays local."""
         scope: Scope | None = self
-        while scope is not None and name not in scope.names and not scope.is_way:
+        while scope is not None and name not in scope.names and not scope.is_way and name not in scope.local:
             scope = scope.parent
         found = scope or self
         if is_tracing() and not found.is_traced:
             raise domain(f"a compiled function does not change {name}, which is outside of it", remedy="return it")
         found.names[name] = value
 
-    def class_of(self, name: str) -> Class | None:
-        """Return the class of a name, for the parser."""
+    def name_class(self, name: str) -> int:
+        """Return ⎕NC of a name: 0 without a value, 2 for values, 3 for verbs, 4 for operators."""
         found = self.find(name)
-        if found is None and self.host is not None and name.startswith("⎕"):
+        return 0 if found is None else 4 if isinstance(found, Operator) else 3 if isinstance(found, Verb) else 2
+
+    def class_of(self, name: str, own: bool = False) -> Class | None:
+        """Return the class of a name, for the parser; None for a system name that does not exist."""
+        found = self.names.get(name) if own else self.find(name)
+        if found is None and self.host is not None and name[:1] == "⎕" != name and name not in VARIABLES:
             found = self.host.system(name, self)
+            if found is None:
+                return None
         if isinstance(found, Operator):
             return found.kind
         return "verb" if isinstance(found, Verb) else "value"
@@ -171,6 +190,27 @@ class Scope:
         assert self.evaluator is not None
         return self.evaluator(node, self)
 
+    def stated(self, node: Node) -> Any:
+        """Evaluate a statement; the value is marked if a session does not print it, and None if there is none."""
+        match node:
+            case Assign():
+                return Shy(self.evaluate(node))
+            case Definition():
+                return Shy(self.evaluate(node))
+            case Name() if (called := getattr(self.find(node.name), "result", None)) and self.class_of(
+                node.name
+            ) == "value":
+                with placed(node.spot):
+                    return called()
+            case Monadic() | Dyadic() if isinstance(node.verb, Name | Dfn) or _executes(node.verb):
+                y, f = self.value(node.omega), self.verb(node.verb)
+                x = self.value(node.alpha) if isinstance(node, Dyadic) else None
+                with placed(node.spot):
+                    made = f.result(y, x)
+                    return made if isinstance(made, Shy) else checked(made, node.spot)
+            case _:
+                return self.evaluate(node)
+
     def value(self, node: Node) -> Value:
         """Evaluate a tree to a value.
 
@@ -192,3 +232,14 @@ class Scope:
         if not isinstance(found, Verb):
             raise syntax("a verb is needed here", node.spot)
         return found
+
+
+def checked(value: Value, spot: Spot) -> Value:
+    """Return the value of a call, which must have one."""
+    if value is None:
+        raise AplError("VALUE ERROR", "the function gives no value", position=spot)
+    return value
+
+
+def _executes(verb: Node) -> bool:
+    return isinstance(verb, Glyph) and verb.glyph == "⍎"

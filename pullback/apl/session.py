@@ -11,12 +11,12 @@ from typing import Any, Final
 from platformdirs import user_state_path
 
 from pullback.apl.compiled import floating, function_of, to_python
+from pullback.apl.definitions import is_open, tokens
 from pullback.apl.display import display
 from pullback.apl.evaluate import evaluate
 from pullback.apl.functions import Verb
 from pullback.apl.limits import Limits
 from pullback.apl.parser import parse, statements
-from pullback.apl.reader import tokens
 from pullback.apl.tree import Dyadic, Monadic
 from pullback.apl.workspace import Workspace
 from pullback.derivatives import grad
@@ -48,14 +48,22 @@ class Session:
     def __init__(self, write: Callable[[str], Any] = sys.stdout.write, limits: Limits | None = None) -> None:
         self.write = write
         self.work = Workspace(boxed=True, show=self.print, limits=limits)
+        self._definition: list[str] = []  # the lines of a ∇-definition that is not closed
 
     def print(self, value: Any) -> None:
         """Print a value."""
         self.write(display(value, self.work.boxed, self.work.scope.settings.pp) + "\n")
 
     def line(self, text: str) -> bool:
-        """Evaluate one line or command; False at the end of the session."""
-        text = text.strip()
+        """Evaluate one line or command; False at the end of the session.
+
+        The lines of a ∇-definition are evaluated together when it is closed.
+        """
+        self._definition.append(text.rstrip())
+        if is_open(self._definition):
+            return True
+        text = "\n".join(self._definition).strip()
+        self._definition.clear()
         try:
             if text.startswith((")", "]")):
                 with self.work.limits.guarded():

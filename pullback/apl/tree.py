@@ -118,7 +118,19 @@ class Dfn:
     text: str
 
 
-Node = Literal | Name | Glyph | Strand | Indexed | OnAxis | Derived | Train | Monadic | Dyadic | Assign | Dfn
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """A ∇-definition: its header, the statements of its lines in order, and its text."""
+
+    header: Any
+    body: tuple[Statement, ...]
+    spot: Spot
+    text: str
+
+
+Node = (
+    Literal | Name | Glyph | Strand | Indexed | OnAxis | Derived | Train | Monadic | Dyadic | Assign | Dfn | Definition
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +149,10 @@ class Statement:
 
     Attributes:
         items: its tokens and groups.
-        guard: the tokens before the colon; None without a colon.
+        guard: the tokens before the colon; None without a colon. Those before :In for the control word :For.
         names: all names in the statement, whose classes the parse depends on.
+        word: the control word that it begins with, such as "If", or "→"; only in ∇-definitions.
+        label: the label before it; only in ∇-definitions.
     """
 
     items: tuple[Any, ...]
@@ -146,6 +160,8 @@ class Statement:
     names: tuple[str, ...]
     spot: Spot
     parsed: dict[Any, Any]
+    word: str = ""
+    label: str = ""
 
 
 def rightmost(node: Node) -> Name | None:

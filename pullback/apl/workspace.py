@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pullback import reading
 from pullback.apl import errors, system
+from pullback.apl.definitions import tokens
 from pullback.apl.display import display, show_when_called
 from pullback.apl.errors import AplError, Spot
-from pullback.apl.evaluate import evaluate, stated
+from pullback.apl.evaluate import evaluate
 from pullback.apl.functions import PythonVerb, Shy, placed, plain
 from pullback.apl.limits import Limits
 from pullback.apl.parser import statements
-from pullback.apl.reader import tokens
+from pullback.apl.procedures import outside_of_calls
 from pullback.apl.scopes import Scope
 from pullback.apl.table import Settings
 from pullback.apl.values import Value, from_python
@@ -52,6 +54,7 @@ class Workspace:
         self.arguments = tuple(arguments)
         self.files: dict[int, Any] = {}
         self._show = show
+        self.began = time.monotonic()
 
     def evaluate(self, text: str, file: str = "apl") -> Any:
         """Evaluate a text; return the value of its last statement, or None.
@@ -66,13 +69,13 @@ class Workspace:
         """Run a text; return its last value, and whether it was assigned; `shows` prints other values."""
         value: Any = None
         quiet = True
-        with deep_recursion(60_000):
+        with deep_recursion(60_000), outside_of_calls():
             for statement in statements(tokens(text, file)):
                 with placed(None):
                     if statement.guard is not None:
                         raise errors.syntax("a guard stands in a function", statement.spot)
                     unit = self.scope.parsed(statement)
-                    made = stated(unit.node, self.scope)
+                    made = self.scope.stated(unit.node)
                     value, quiet = plain(made), isinstance(made, Shy)
                     if shows and not quiet:
                         self.show(value)
@@ -94,7 +97,7 @@ class Workspace:
 
     def system(self, name: str, scope: Scope) -> Any:
         """Return the object of a system name, or None."""
-        return system.OPERATORS.get(name) or system.find(name, self)
+        return system.OPERATORS.get(name) or system.find(name, self, scope)
 
     def __getitem__(self, name: str) -> Any:
         """Return the object of a name."""

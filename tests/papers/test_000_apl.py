@@ -313,6 +313,59 @@ def test_f03_points_out_of_range_are_refused() -> None:
         pb.apl("{⍵[(⊂1 1 1)+⍳2 2 2]}", io=0)(square)
 
 
+CONSTRUCTS = """
+⎕io←0 ⋄ ⎕ml←3
+∇ logistic←{
+  ÷1+*-⍵
+}
+∇
+∇ conv ← { s←1+(⍴⍵)-⍴⍺ ⋄ ⊃+/,⍺×(⍳⍴⍺){s↑⍺↓⍵}¨⊂⍵ }
+∇
+∇ (w∂ e)←train(x ŷ w rate);i;p;d
+  e←⍬ ⋄ w∂←w
+  :For i :In ⍳4
+    p←logistic w∂ conv x
+    d←(p-ŷ)×p×1-p
+    e←e,(+/,(p-ŷ)*2)÷2
+    w∂←w∂-rate×d conv x
+  :EndFor
+∇
+∇ {r}←check e;k
+  k←1
+ next:→(k=⍴,e)/done
+  :If e[k]≥e[k-1]
+    r←'grows' ⋄ →0
+  :EndIf
+  k←k+1 ⋄ →next
+ done:r←'falls'
+∇
+start←⎕ai
+result←train image target weights 0.1
+elapsed←⎕AI[2]-start[2]
+"""
+
+
+def test_f01_the_constructs_of_the_published_file() -> None:
+    """Small quad names, ⎕ML 3 (⊃ is mix there), ∇ around braces, and ∇-definitions with structures and branches."""
+    image, target, weights = RANDOM.random((6, 6)), RANDOM.random((4, 4)), RANDOM.random((3, 3))
+    session = Workspace()
+    session.update({"image": image, "target": target, "weights": weights})
+    session.run(CONSTRUCTS)
+
+    def conv(w: Any, x: Any) -> Any:
+        return np.einsum("ijkl,kl->ij", np.lib.stride_tricks.sliding_window_view(x, w.shape), w)
+
+    losses = []
+    for _ in range(4):
+        p = 1 / (1 + np.exp(-conv(weights, image)))
+        losses.append(((p - target) ** 2).sum() / 2)
+        weights = weights - 0.1 * conv((p - target) * p * (1 - p), image)
+    np.testing.assert_allclose(session.evaluate("0⊃result"), weights, rtol=1e-12)
+    np.testing.assert_allclose(session.evaluate("1⊃result"), losses, rtol=1e-12)
+    assert display(session.evaluate("check 1⊃result")) == "falls"
+    assert int(session.evaluate("elapsed")) >= 0
+
+
 CHARACTERS = {
     "{⍵×'abc'⍳'b'}": lambda x: x, "{⍵×'a'='abca'}": lambda x: x * [1, 0, 0, 1], "{⍵+≢'hello'}": lambda x: x + 5,
     "{k←'tanh' ⋄ k≡'tanh': ⍵÷1+⍵ ⋄ ⍵}": lambda x: x / (1 + x), "{⍵+⍴⍴'a'}": lambda x: x,

@@ -1,4 +1,4 @@
-r"""Operators, which derive verbs from verbs: / ⌿ \\ ⍀ ¨ ⍨ ⍣ . ∘ ⍤ ⍥ ⌺ ⌸ @."""
+r"""Operators, which derive verbs from verbs: / ⌿ \\ ⍀ ¨ ⍨ ⍣ . ∘ ⍤ ⍥ ⍛ ⌺ ⌸ @."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pullback.apl import errors
 from pullback.apl.functions import Atop, Bound, Verb
 from pullback.apl.operators.at import At
 from pullback.apl.operators.cells import Each, Rank
-from pullback.apl.operators.compositions import Beside, Commute, Constantly, Over
+from pullback.apl.operators.compositions import Behind, Beside, Commute, Constantly, Over
 from pullback.apl.operators.inverses import inverse
 from pullback.apl.operators.key import Key
 from pullback.apl.operators.parts import flattened, like
@@ -55,6 +55,8 @@ def derive(glyph: str, left: Any, right: Any, s: Settings, axis: Value | None = 
             return Rank(left, right)
         case "⍥" if lefts and rights:
             return Over(left, right)
+        case "⍛" if lefts and rights:
+            return Behind(left, right)
         case "⍣" if lefts:
             return Power(left, right, lambda: inverse(left, s))
         case "." if lefts and rights:

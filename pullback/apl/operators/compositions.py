@@ -1,4 +1,4 @@
-"""Compositions of verbs: ⍨ ⍥ ∘."""
+"""Compositions of verbs: ⍨ ⍥ ∘ ⍛."""
 
 from __future__ import annotations
 
@@ -48,6 +48,18 @@ class Beside(Verb):
     def __call__(self, y: Value, x: Value | None = None) -> Value:
         """Return `f g y`, or `x f g y`."""
         return self.f(self.g(y), x)
+
+
+@dataclass
+class Behind(Verb):
+    """`f⍛g`: apply f to the left argument, then g."""
+
+    f: Verb
+    g: Verb
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """Return `(f y) g y`, or `(f x) g y`."""
+        return self.g(y, self.f(y if x is None else x))
 
 
 @dataclass

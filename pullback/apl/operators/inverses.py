@@ -22,7 +22,7 @@ from pullback.apl.operators.compositions import Beside, Commute, Over
 from pullback.apl.operators.parts import glyph_of
 from pullback.apl.operators.power import Power
 from pullback.apl.operators.reductions import Scan
-from pullback.apl.table import Settings
+from pullback.apl.table import Settings, migrated
 from pullback.apl.values import Value, count_of, is_nested, is_traced, rank_of, scalar, settled, whole_list
 
 Call = Callable[..., Value]  # a glyph with its arguments, the left one first
@@ -164,6 +164,7 @@ class Inverse(Verb):
         commuted = isinstance(self.f, Commute)
         inner: Any = self.f.f if isinstance(self.f, Commute) else self.f
         glyph = glyph_of(inner.verb if isinstance(inner, Placed) else inner) or ""
+        glyph = glyph if commuted else migrated(glyph, x is not None, self.settings)
         if x is None:
             one = (WITH_ITSELF if commuted else MONADIC).get(glyph)
             if one is not None:
@@ -175,7 +176,7 @@ class Inverse(Verb):
         raise no_inverse(f"{glyph or 'the verb'}{'⍨' if commuted else ''}")
 
     def _call(self, glyph: str, *arguments: Value) -> Value:
-        return Primitive(glyph, self.settings)(*reversed(arguments))
+        return Primitive(glyph, replace(self.settings, ml=1))(*reversed(arguments))
 
     def _of_scan(self, f: Scan, y: Value, x: Value | None) -> Value:
         glyph = glyph_of(f.f)

@@ -2,7 +2,7 @@ r"""Reductions and scans: / ⌿ \\ ⍀."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -77,7 +77,7 @@ class Reduce(Verb):
         if not y.shape[at]:
             return self._of_nothing(y, at)
         if glyph in KNOWN and plain(y) and y.dtype.kind in "biuf" and y.shape[at] > LONG:
-            return _known_reduction(glyph, y, at)
+            return _known(glyph, y, at, "reduce")
         if rank_of(y) == 1:
             return self._boxed(elements(y))
         rows = slices(y, at)
@@ -182,11 +182,13 @@ def _of_identity(cell: NDArray, identity: Any) -> NDArray:
     return np.full(cell.shape, identity)
 
 
-def _known_reduction(glyph: str, y: NDArray, at: int) -> NDArray:
+def _known(glyph: str, y: NDArray, at: int, how: str) -> NDArray:
+    """Reduce or scan by NumPy; integers become floating-point numbers if they overflow."""
+    along: Callable[..., Any] = getattr(KNOWN[glyph][1], how)
     plain = y.astype(np.int64) if y.dtype.kind in "biu" else y
-    made = np.asarray(KNOWN[glyph][1].reduce(plain, axis=at))
+    made = np.asarray(along(plain, axis=at))
     if plain.dtype.kind == "i" and glyph in "+×":
-        exact = np.asarray(KNOWN[glyph][1].reduce(plain.astype(float), axis=at))
+        exact = np.asarray(along(plain.astype(float), axis=at))
         if exact.size and np.abs(exact).max() >= 2.0**62:
             made = exact
     if made.dtype.kind == "f" and not np.isfinite(made).all():
@@ -220,6 +222,8 @@ class Scan(Verb):
             raise errors.of_data("a scan", "a dim", "+\\ ×\\ ⌈\\ ⌊\\, or a fixed size")
         if not count:
             return y
+        if glyph in KNOWN and plain(y) and y.dtype.kind in "biuf":
+            return _known(glyph, y, at, "accumulate")
         rows = slices(y, at)
         if glyph in ("+", "×", "⌈", "⌊", "∧", "∨"):
             made = [rows[0]]

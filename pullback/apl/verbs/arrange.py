@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -39,6 +39,8 @@ from pullback.apl.values import (
 from pullback.apl.verbs.scalar import shape_text
 from pullback.tracing.array import Array
 from pullback.verbs.nested import Nested
+
+PIECE: Final = 1 << 22  # elements that are written at once
 
 
 def axis_of(axis: Value | None, x: Value, s: Settings, default: int) -> int:
@@ -82,7 +84,19 @@ def reshape(s: Settings, x: Value, y: Value) -> Value:
         raise errors.AplError("LIMIT ERROR", f"an array of shape {' '.join(map(str, extents))} is too large")
     if count_of(y) == 0:  # only fills to take from
         return filled(extents, prototype(y))
-    return moved(("⍴", *extents), lambda y: verbs.reshape(tuple(extents), y), y, dims=has_dims(extents))
+    direct = lambda y: (y if y.size == prod(extents) else _repeated(y, prod(extents))).reshape(extents)
+    return moved(("⍴", *extents), lambda y: verbs.reshape(tuple(extents), y), y, dims=has_dims(extents), direct=direct)
+
+
+def _repeated(y: NDArray, count: int) -> NDArray:
+    """Return so many elements, from the first again and again (`np.resize` is slow for small arrays)."""
+    if y.size == 1:
+        made = np.empty(count, y.dtype)
+        for start in range(0, count, PIECE):  # an interrupt comes between two pieces
+            made[start : start + PIECE] = y.reshape(-1)[0]
+        return made
+    rows = -(-count // y.size)
+    return np.broadcast_to(y.reshape(-1), (rows, y.size)).reshape(-1)[:count]
 
 
 @monadic(",", axis=True)
@@ -151,6 +165,12 @@ def depth(s: Settings, y: Value) -> Value:
     return scalar(_depth(y))
 
 
+@monadic("≡ depth")
+def unsigned_depth(s: Settings, y: Value) -> Value:
+    """The nesting depth, never negative."""
+    return scalar(abs(_depth(y)))
+
+
 def _depth(y: Value) -> int:
     y = settled(y)
     if not is_nested(y):
@@ -172,7 +192,8 @@ def _rotated(s: Settings, x: Value, y: Value, at: int) -> Value:
     if counts is not None and len(counts) == 1:
         n = extents[at]
         by = counts[0] % n if isinstance(n, int) and isinstance(counts[0], int) and n else 0 if n == 0 else counts[0]
-        return moved(("⌽", by, at), lambda y: verbs.rotate(by, y, at), y, dims=has_dims([by]))
+        direct = lambda y: np.roll(y, -by, at)
+        return moved(("⌽", by, at), lambda y: verbs.rotate(by, y, at), y, dims=has_dims([by]), direct=direct)
     rest = (*extents[:at], *extents[at + 1 :])
     if shape_of(x) != rest:
         if rank_of(x) != len(rest):
@@ -226,7 +247,7 @@ _reversing("⊖", False)
 @monadic("⍉")
 def transposed(s: Settings, y: Value) -> Value:
     """Reverse the order of the axes."""
-    return moved(("⍉",), verbs.transpose, y)
+    return moved(("⍉",), verbs.transpose, y, direct=np.transpose)
 
 
 @dyadic("⍉")
@@ -234,11 +255,11 @@ def reordered(s: Settings, x: Value, y: Value) -> Value:
     """Move axis k of y to axis x[k] of the result."""
     y = settled(y)
     axes = [n - s.io for n in whole_list(x, "⍉")]
-    if len(axes) != rank_of(y):
+    if len(axes) != rank_of(y) and not (axes == [0] and not rank_of(y)):  # a scalar is as good as its ravel
         raise errors.length(f"⍉ takes one number for each axis, and {shape_text(y)} has {rank_of(y)}, not {len(axes)}")
     if axes and (min(axes) < 0 or set(axes) != set(range(max(axes) + 1))):
         raise errors.domain("⍉ takes the places of the axes, with none left out")
-    if not axes:
+    if not rank_of(y):
         return y
     least = [min((e for e, a in zip(shape_of(y), axes) if a == k), key=_size) for k in range(max(axes) + 1)]
     counts = tuple(least[a] for a in axes)
@@ -260,6 +281,8 @@ def _counts(what: str, x: Value, y: Value, axis: Value | None, s: Settings) -> t
     y = settled(y)
     if not rank_of(y):
         y = with_shape(y, (1,) * len(counts))
+    if what == "↑" and axis is None and rank_of(y) < len(counts) and count_of(y) == 0:
+        y = filled((0,) * len(counts), prototype(y))  # all elements of the result are fills
     if axis is None:
         axes = list(range(len(counts)))
         if len(counts) > rank_of(y):
@@ -284,7 +307,19 @@ def take(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
         raise errors.AplError("LIMIT ERROR", "↑ of so many elements")
     if isinstance(y, Array) and axes == list(range(len(counts))):
         full = list(counts)
-    return moved(("↑", *full), lambda y: verbs.take(tuple(full), y), y, dims=has_dims(full))
+    direct = lambda y: _taken(full, y)
+    return moved(("↑", *full), lambda y: verbs.take(tuple(full), y), y, dims=has_dims(full), direct=direct)
+
+
+def _taken(counts: Sequence[int], y: NDArray) -> NDArray:
+    """Take by slices of NumPy, from the ends for negative counts; fills stand at the other end."""
+    part = y[tuple(slice(0, n) if n >= 0 else slice(max(0, m + n), m) for n, m in zip(counts, y.shape))]
+    wanted = tuple(map(abs, counts))
+    if part.shape == wanted:
+        return part
+    made = np.full(wanted, prototype(y), y.dtype)
+    made[tuple(slice(0, m) if n >= 0 else slice(-n - m, -n) for n, m in zip(counts, part.shape))] = part
+    return made
 
 
 def _too_large(extents: Sequence[Any]) -> bool:
@@ -302,7 +337,8 @@ def drop(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
         full[a] = max(-extent, min(extent, n)) if isinstance(n, int) and isinstance(extent, int) else n
     if isinstance(y, Array) and axes == list(range(len(counts))):
         full = full[: len(counts)]
-    return moved(("↓", *full), lambda y: verbs.drop(tuple(full), y), y, dims=has_dims(full))
+    direct = lambda y: y[tuple(slice(n, None) if n >= 0 else slice(0, m + n) for n, m in zip(full, y.shape))]
+    return moved(("↓", *full), lambda y: verbs.drop(tuple(full), y), y, dims=has_dims(full), direct=direct)
 
 
 @monadic("↑", axis=True)

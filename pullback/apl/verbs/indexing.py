@@ -11,6 +11,7 @@ import pullback as pb
 from pullback.apl import errors
 from pullback.apl.table import Settings, dyadic, monadic
 from pullback.apl.values import (
+    NDArray,
     Value,
     element,
     elements,
@@ -23,6 +24,7 @@ from pullback.apl.values import (
     simplified,
     whole_list,
 )
+from pullback.apl.verbs.arrange import with_shape
 from pullback.apl.verbs.nesting import pick, places
 from pullback.arrays.subscript import subscript
 from pullback.tracing.array import Array
@@ -41,6 +43,8 @@ def chosen(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
     traced = [i for i in indices if isinstance(i, Array) and not _is_known(i)]
     if traced:
         return _gathered(y, indices, s)
+    if isinstance(y, np.ndarray) and rank_of(y) and all(i is None or _is_whole(i) for i in indices):
+        return _by_numbers(y, indices, s)
     along: list[Any] = []
     for i, n in zip(indices, shape_of(y)):
         if i is None:
@@ -64,6 +68,24 @@ def chosen(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
         picked = pb.take(h, pb.asarray(np.array(a[0], np.int64)), axis=k)
         h = pb.reshape(picked, (*h.shape[:k], *a[1], *h.shape[k + 1 :]))
     return h
+
+
+def _is_whole(i: Value) -> bool:
+    return isinstance(i, np.ndarray) and i.dtype.kind in "bi"
+
+
+def _by_numbers(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
+    """Index an array at known whole numbers."""
+    grids: list[NDArray] = []
+    shape: list[int] = []
+    for i, n in zip(indices, y.shape):
+        at = np.arange(n) if i is None else i.reshape(-1).astype(np.int64) - s.io
+        if at.size and (at.min() < 0 or at.max() >= n):
+            wrong = at[(at < 0) | (at >= n)][0]
+            places([int(wrong) + s.io], [n], s)
+        grids.append(at)
+        shape += [n] if i is None else i.shape
+    return simplified(np.asarray(y[np.ix_(*grids)]).reshape(shape))
 
 
 def _is_known(i: Array) -> bool:
@@ -120,6 +142,8 @@ def index(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
         if rank_of(x) > 1:
             raise errors.rank("⌷ takes a scalar or a vector of indices")
         indices = [*elements(x)] if isinstance(x, np.ndarray) else [x]
+    if rank_of(y) == 0 and len(indices) == 1 and axis is None and rank_of(indices[0]) == 0:
+        y = with_shape(y, (1,))  # a scalar is as good as its ravel
     axes = list(range(len(indices))) if axis is None else [n - s.io for n in whole_list(axis, "an axis")]
     if len(indices) > rank_of(y):
         raise errors.rank(f"⌷ takes at most as many indices as axes, {rank_of(y)}, not {len(indices)}")

@@ -59,6 +59,9 @@ def joined(glyph: str, x: Value, y: Value, at: int) -> Value:
         own = [shape_of(v)[:at] + shape_of(v)[at + 1 :] if rank_of(v) == rank else shape_of(v) for v in (x, y)]
         if any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(*own)):
             raise errors.length(f"{glyph} takes arrays that fit along the other axes", [shape_text(x), shape_text(y)])
+    if all(isinstance(v, np.ndarray) and v.dtype != object for v in (x, y)) and rank_of(x) == rank_of(y) > 0:
+        if (x.dtype.kind == "U") == (y.dtype.kind == "U"):
+            return np.concatenate([x, y], axis=at)
     return moved((glyph, at), lambda x, y: verbs.catenate(x, y, at), x, y)
 
 
@@ -94,11 +97,13 @@ def _repeating(glyph: str, last: bool) -> None:
     def replicate(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
         """Repeat each slice, or insert fills for negative counts."""
         y = settled(y)
-        counts = whole_list(x, glyph)
         if not rank_of(y):
             y = with_shape(y, (1,))
         at = axis_of(axis, y, s, rank_of(y) - 1 if last else 0)
         extent = shape_of(y)[at]
+        if _are_counts(x, extent) and isinstance(y, np.ndarray) and y.dtype != object:
+            return np.repeat(y, x, at)
+        counts = whole_list(x, glyph)
         if len(counts) == 1 and extent != 1:
             (count,) = counts
             if not isinstance(count, int) or count >= 0:
@@ -112,6 +117,12 @@ def _repeating(glyph: str, last: bool) -> None:
         if any(c < 0 for c in counts):
             return _with_fills(glyph, counts, y, at)
         return moved((glyph, *counts, at, "each"), lambda y: verbs.replicate(tuple(counts), y, at), y)
+
+
+def _are_counts(x: Value, extent: Any) -> bool:
+    """Whether a vector of plain numbers has a count for each slice."""
+    plain = isinstance(x, np.ndarray) and x.dtype.kind in "bi" and x.shape == (extent,)
+    return plain and bool((x >= 0).all())
 
 
 def verbs_replicated(y: Value, count: int, at: int, glyph: str) -> Value:

@@ -17,6 +17,7 @@ from pullback.apl.values import (
     element,
     elements,
     filled,
+    fills,
     from_python,
     is_nested,
     objects,
@@ -122,6 +123,12 @@ def places(at: Sequence[Any], shape: Sequence[Any], s: Settings) -> tuple[Any, .
             raise errors.index(f"there is no element {i} along an axis of {n}", remedy=f"the first is {s.io}: ⎕IO")
         made.append(i - s.io)
     return tuple(made)
+
+
+@monadic("∊ type")
+def type_of(s: Settings, y: Value) -> Value:
+    """Replace numbers by 0 and characters by blanks, in the same structure."""
+    return fills(y)
 
 
 @monadic("∊")

@@ -190,7 +190,9 @@ def _negative(m: Any, ct: float, x: Any) -> Any:
 
 def _divide(m: Any, ct: float, a: Any, b: Any) -> Any:
     if m is np:
-        if not (b != 0).all() and not ((a == 0) | (b != 0)).all():
+        if (b != 0).all():
+            return a / b
+        if not ((a == 0) | (b != 0)).all():
             raise errors.domain("division by zero")
         return np.where(b == 0, 1.0, a / np.where(b == 0, 1, b))
     return a / b
@@ -234,10 +236,31 @@ def _floor(m: Any, ct: float, x: Any) -> Any:
     if m is not np:
         return pb.floor(x)
     if x.dtype.kind == "c":
-        raise errors.domain("the floor of a complex number")
+        return _complex_floor(ct, x)
     near = np.rint(x)
     made = np.where(np.abs(x - near) <= ct * np.maximum(1, np.abs(x)), near, np.floor(x)) if ct else np.floor(x)
     return made.astype(np.int64) if made.size == 0 or np.abs(made).max() < 2.0**63 else made
+
+
+def _complex_floor(ct: float, x: Any) -> Any:
+    """McDonnell's floor: the corner of the unit square around x whose tilted unit tile contains x.
+
+    With the fractions p and q of both parts it is the lower left corner if p + q < 1; otherwise the corner to its
+    right if p ≥ q, and the one above it if not (E. E. McDonnell, Complex Floor, APL Congress 1973).
+    """
+    corner = np.floor(x.real + ct) + 1j * np.floor(x.imag + ct)
+    p, q = (x - corner).real, (x - corner).imag
+    inside = p + q < 1 - ct
+    return corner + np.where(inside, 0, np.where(p >= q - ct, 1, 1j))
+
+
+def _complex_residue(ct: float, a: Any, b: Any) -> Any:
+    """The residue `b - a×⌊b÷a`; b where a is 0."""
+    safe = np.where(a == 0, 1, a)
+    quotient = b / safe
+    near = np.rint(quotient.real) + 1j * np.rint(quotient.imag)
+    whole = np.abs(quotient - near) <= ct * np.maximum(1, np.abs(quotient))
+    return np.where(a == 0, b, np.where(whole, 0, b - a * _complex_floor(ct, quotient)))
 
 
 def _residue(m: Any, ct: float, a: Any, b: Any) -> Any:
@@ -250,7 +273,7 @@ def _residue(m: Any, ct: float, a: Any, b: Any) -> Any:
             else pb.remainder(b, a)
         )
     if "c" in (a.dtype.kind, b.dtype.kind):
-        raise errors.domain("the residue of complex numbers")
+        return _complex_residue(ct, np.asarray(a, complex), np.asarray(b, complex))
     safe = np.where(a == 0, 1, a)
     made = np.where(a == 0, b, np.remainder(b, safe))
     if made.dtype.kind == "f" and ct:
@@ -430,6 +453,18 @@ def _common_divisor(a: float, b: float) -> float:
     return a
 
 
+def _common_complex(a: complex, b: complex) -> complex:
+    """The greatest common divisor by Euclid's algorithm, turned to the first quadrant."""
+    a, b = complex(a), complex(b)
+    rest = 1e-12 * max(abs(a), abs(b))
+    while abs(b) > rest:
+        a, b = b, complex(_complex_residue(1e-14, np.asarray(b), np.asarray(a)))
+    while a and not (a.real > 0 and a.imag >= 0):
+        a *= 1j
+    return a
+
+
+_COMMON_COMPLEX: Final = np.frompyfunc(_common_complex, 2, 1)
 _COMMON: Final = np.frompyfunc(_common_divisor, 2, 1)
 
 
@@ -441,7 +476,8 @@ def _both(name: str, f: Definition, g: Callable[..., Any]) -> Definition:
             return f(m, a != 0, b != 0)
         a, b = np.asarray(a), np.asarray(b)
         if "c" in (a.dtype.kind, b.dtype.kind):
-            raise errors.domain(f"{name} of complex numbers")
+            divisor = np.asarray(_COMMON_COMPLEX(a, b), complex)
+            return divisor if g is np.gcd else a * (b / np.where(divisor == 0, 1, divisor))
         if any(x.dtype.kind == "f" and ((x != np.floor(x)) | (np.abs(x) >= 2.0**62)).any() for x in (a, b)):
             divisor = np.asarray(_COMMON(a, b), float)
             return divisor if g is np.gcd else a * (b / np.where(divisor == 0, 1, divisor))

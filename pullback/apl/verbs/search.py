@@ -290,6 +290,8 @@ def _grading(glyph: str, down: bool) -> None:
         y = settled(y)
         if not y.ndim:
             raise errors.rank(f"{glyph} takes an array with an axis to sort along")
+        if y.ndim == 1 and y.dtype.kind in "biuf":
+            return _order_of_numbers(y, down) + s.io
         keys = [ordering(c) for c in cells_of(y)]
         try:
             return (
@@ -307,6 +309,13 @@ def _grading(glyph: str, down: bool) -> None:
         if x.ndim != 1 or not is_characters(x) or not is_characters(y):
             raise errors.domain(f"{glyph} takes a vector of characters to its left, and characters to its right")
         return grade(s, found_in(elements(x), elements(y), 0.0).reshape(y.shape))
+
+
+def _order_of_numbers(y: NDArray, down: bool) -> NDArray:
+    """Return the stable order of a vector of numbers."""
+    if not down:
+        return np.argsort(y, kind="stable")
+    return len(y) - 1 - np.argsort(y[::-1], kind="stable")[::-1]
 
 
 def _down(keys: list[Any]) -> NDArray:
