@@ -234,8 +234,8 @@ def function(
         workspace_limit: the maximum bytes of working memory of one kernel on one thread, such as the packed operands of
             a convolution or a product. A kernel that needs more is replaced by a slower one. Derivatives inherit it.
         swap: whether arrays may move to a file and back to keep the limit: True, or the folder for the file. Results
-            are then those without a limit, bit for bit, if moves suffice; otherwise steps are recomputed, too. Loops
-            keep the arrays that they use. Derivatives inherit it.
+            are then the bits without a limit, if moves suffice; otherwise steps are recomputed, too. Loops keep the
+            arrays that they use. Derivatives inherit it.
         debug: whether to compile it as written, with a test of every result. If a statement makes NaN or infinity from
             finite numbers, the error names the array, the element and the line. Debuggers show these lines. By default
             PULLBACK_DEBUG, 1 or 0. Derivatives inherit it.

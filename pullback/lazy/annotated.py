@@ -174,7 +174,7 @@ def borders_of(f: Callable[..., Any]) -> Borders | None:
 
 
 def slow(args: tuple[Any, ...]) -> Any:
-    """The key of calls that always go to `Borders.enter`."""
+    """The key of calls that go to `Borders.enter` each time."""
     raise IndexError
 
 

@@ -34,7 +34,7 @@ LOCK: Final = threading.RLock()  # held by who computes arrays, or reads operand
 
 
 class _Busy:
-    """How many are inside LOCK; the holder of LOCK changes it. C, which needs no LOCK where nobody is, reads it.
+    """The number of calls inside LOCK, changed by its holder. C needs no LOCK while it is 0.
 
     An interrupt between two lines may leave it too large, and then C takes LOCK each time.
     """

@@ -1,4 +1,4 @@
-"""Calls in C: known structures run without Python between an operator and the kernel (`runtime/c/lazy.c`).
+"""Calls in C: known structures run without Python from an operator to the kernel (`runtime/c/lazy.c`).
 
 The extension is built, or loaded from the cache, when the first kernel has code. Until then, and where it cannot be
 built, all is done by the Python code that it stands for, with the same results.
@@ -16,7 +16,6 @@ from pullback.errors import UsageError
 from pullback.lazy.counts import FURTHER
 from pullback.lazy.node import BUSY, LOCK, SERIALS, Array
 from pullback.lazy.operation import Application
-from pullback.lazy.tape import Tape
 from pullback.runtime.shim import compiled_module, extension
 from pullback.single_flight import single_flight
 from pullback.state import registered
@@ -69,7 +68,7 @@ def _module() -> ModuleType | None:
         return None
     weight, force = _OFFERED["weight"], _OFFERED["force"]
     module.bind(Array, Application, weight, LOCK.acquire, LOCK.release, BUSY, SERIALS, _OFFERED["unsettled"], force,
-                Array.watched, Tape, _OFFERED["thread_count"])  # fmt: skip
+                Array.watched, _OFFERED["tape"], _OFFERED["thread_count"])  # fmt: skip
     _note(Array, "forced", module.force, staticmethod(force))
     _note(Array, "numpy", module.method(vars(Array)["numpy"], None, None, False), vars(Array)["numpy"])
     for name, value in (*vars(Array).items(),):

@@ -371,4 +371,4 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 Array.forced = staticmethod(force)
-offer(unsettled=UNSETTLED, force=force, thread_count=thread_count)
+offer(unsettled=UNSETTLED, force=force, thread_count=thread_count, tape=Tape)

@@ -24,7 +24,7 @@ MOST_IDLE, LEAST_ARENA, MOST_UNUSED = 32, 4096, 4  # as in `c/call.c`
 
 
 class Lender(Protocol):
-    """Where calls from Python get their working memory."""
+    """The source of working memory for calls from Python."""
 
     def lend(self, count: int, /) -> tuple[int, int]:
         """Lend an arena of at least `count` bytes; return its address and size."""

@@ -120,7 +120,7 @@ class _Forms:
     def first_that_fits(self, asked: MemoryMode, limit: int | None = None) -> Lowered:
         """The best mode up to the requested one; if it exceeds a limit, the first form within the limit.
 
-        Swapping comes before other work: results are then the same bits as without a limit.
+        Swapping comes before other work, as it leaves results as they are.
         """
         best = self.lowered(_Form("fastest"))
         if self.symbolic:

@@ -115,7 +115,7 @@ class Executable:
         r = self.record
         if not (self._folder and r.swap_bytes):
             return arenas()
-        return swap.Arenas(self._folder, r.arena_bytes - r.worker_bytes - r.swap_bytes, r.swap_bytes)
+        return swap.FileArenas(self._folder, r.arena_bytes - r.worker_bytes - r.swap_bytes, r.swap_bytes)
 
     @property
     def arena_bytes(self) -> int:

@@ -69,7 +69,7 @@ def _prebuilt() -> ModuleType | None:
 
 
 def compiled_module(name: str, file: str) -> ModuleType | None:
-    """The extension of a file of `runtime/c`, compiled now or found in the cache; None if it cannot be built."""
+    """The extension of a file of `runtime/c`, from the cache or compiled; None if it cannot be built."""
     include = Path(sysconfig.get_paths()["include"])
     if not (include / "Python.h").is_file():
         return None

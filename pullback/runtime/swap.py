@@ -1,4 +1,4 @@
-"""Working memory whose last part lies in a file, for programs that move arrays out of memory (`loops.memory.swapping`).
+"""Working memory with a part in a file, for programs that swap (`loops.memory.swapping`).
 
 The system writes these pages to the file when it needs memory, as only copies of whole arrays touch them. The file has
 no name and is gone with the process. Its blocks are reserved before the first call: a full disk is an error then, and
@@ -20,7 +20,7 @@ from pullback.source import user_position
 FIXED: Final = 0x10  # MAP_FIXED of Linux, macOS and the BSDs
 
 
-class Arenas:
+class FileArenas:
     """The working memory of one program, one for each call at a time.
 
     Args:

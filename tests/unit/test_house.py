@@ -128,9 +128,9 @@ def test_proofs_keep_a_bounded_number_of_indices() -> None:
     assert proofs.prove_nonnegative.cache_info().currsize <= 1 << 16
 
 
-LOOPS_LINES = 12904
+LOOPS_LINES = 13_125
 """Lines of `loops/`: a bound that only goes down; 10,000 is what it is to be. Only tensor cores raised it, by 140: five
-statements, and slots of buffers."""
+statements, and slots of buffers; and swapping, by 220, of which 60 were in `memory/` before."""
 
 def test_loops_become_no_larger() -> None:
     """Files have at most 600 lines, functions 60 and 7 parameters (but `self`), all together no more than before."""
@@ -152,10 +152,10 @@ def test_loops_become_no_larger() -> None:
     assert (long, wide) == (set(), set())
 
 
-FRONT_LINES = 17_795
+FRONT_LINES = 17_825
 """Lines of the four rooms of the front: only a feature raises it (words: 20, devices: 96, refusals: 90, writes in
 place: 400, NumPy's forms of calls: 250, generic dataclasses: 10, calls step by step: 160, weights of graphs: 50,
-types of arrays and calls: 95)."""
+types of arrays and calls: 95, swapping and limits of working memory: 30)."""
 
 
 def test_the_front_becomes_no_larger() -> None:

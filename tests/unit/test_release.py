@@ -18,13 +18,14 @@ from typing import Any
 import pytest
 
 pytest.importorskip("hatchling", reason="hatchling, which builds wheels, is not installed")
-WHEEL_LINES = 124_200
+WHEEL_LINES = 128_200
 """Lines of Python in the wheel: a bound that only a feature raises, by what it needs (kernels for devices: 7,900, calls
 on devices: 1,900, writes in place: 1,450, several inputs of networks and averages: 1,300, tables: 350, NumPy's rules on
 lazy arrays: 650, elimination of any elements: 170, files and adapters for fine-tuning, and models: 1,220, operators of
 ONNX: 1,370, jagged arrays and least squares: 440, steps of calls: 340, ownership, first runs and nested awaits of lazy
-arrays: 430)."""
-WHEEL_BYTES = 2_000_000
+arrays: 430, definitions and control structures of APL: 1,300, workers that add gradients among themselves: 1,100, calls
+of lazy arrays in C: 500, types of lazy arrays and calls: 550, swapping: 330, databases of images: 220)."""
+WHEEL_BYTES = 2_060_000  # 2,000,000 before calls of lazy arrays in C, control structures of APL and types
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("pullback", "docs/reference/errors.md", "pyproject.toml", "README.md", "LICENSE", "build_shim.py")
 HAS_HEADERS = Path(sysconfig.get_paths()["include"], "Python.h").is_file() and shutil.which("cc") is not None

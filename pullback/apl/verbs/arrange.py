@@ -167,7 +167,7 @@ def depth(s: Settings, y: Value) -> Value:
 
 @monadic("≡ depth")
 def unsigned_depth(s: Settings, y: Value) -> Value:
-    """The nesting depth, never negative."""
+    """The nesting depth as a number from 0."""
     return scalar(abs(_depth(y)))
 
 

@@ -115,7 +115,7 @@ def _used(s: Stmt) -> Iterator[Buffer]:
 
 
 def swapped(function: Function, memory: MemoryPlan, limit: int) -> tuple[Function, MemoryPlan] | None:
-    """The function with moves, and its memory, whose resident part keeps a limit; None if moves do not suffice."""
+    """The function with moves that keep a limit, and its memory; None if moves do not suffice."""
     target = limit
     for _ in range(TRIES):
         chosen, _, peak = moves_within(function, memory, target)
