@@ -146,10 +146,12 @@ def validation_of(
         options: the options of `pb.function`.
     """
     measure = Measure(task.measured, task.in_python, **options)
-    task.check_source(_batches(data, batch_size), data, name)
-    source = sized_batches(
-        data, batch_size, lambda batch: measure.program(carry, batch), similar, options.get("memory_limit")
-    )
+    source = _batches(data, batch_size)
+    task.check_source(source, data, name)  # before a program is made; an iterable's batches when it gives them
+    if isinstance(source, Samples):
+        source = sized_batches(
+            data, batch_size, lambda batch: measure.program(carry, batch), similar, options.get("memory_limit")
+        )
     program = measure.program(carry, first_batch(source))
     stack = stack_size(seconds_of(program), source.whole) if source.whole else 1
     return Validation(measure, source, columns, stack)
