@@ -27,7 +27,7 @@ MOST: Final = 4096  # as in `c/lazy.c`
 _FOUND: Final[list[ModuleType | None]] = registered([], 1, stays="with the process: loaded code")
 _PYTHON: Final[dict[tuple[type, str], Any]] = registered({}, "methods of the classes", stays="with the process")
 _IN_C: Final[dict[tuple[type, str], Any]] = registered({}, "the same in C", stays="with the process")
-_OFFERED: Final[dict[str, Any]] = registered({}, 4, stays="with the process: set on import")
+_OFFERED: Final[dict[str, Any]] = registered({}, 5, stays="with the process: set on import")
 
 
 class _Structures:

@@ -115,10 +115,10 @@ ROWS: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
        for n in ("and", "or", "xor", "lshift", "rshift") for side in ("", "r")},
     **{f"__{n}__": (LAZY, lambda x, n=n: getattr(operator, n)(x, 2.0)) for n in ("lt", "le", "gt", "ge", "eq", "ne")},
     **dict.fromkeys(
-        ("__annotations__", "__doc__", "__firstlineno__", "__getattr__", "__init__", "__module__", "__slots__",
-         "__static_attributes__", "__weakref__", "application", "awaited", "check", "element", "forced", "grad",
-         "_copy", "_share", "hold", "leaf", "moved", "namespace", "operands", "origin", "serial", "tracked", "type",
-         "value", "watched", "written"),
+        ("__annotations__", "__class_getitem__", "__doc__", "__firstlineno__", "__getattr__", "__init__", "__module__",
+         "__orig_bases__", "__slots__", "__static_attributes__", "__weakref__", "application", "awaited", "check",
+         "element", "forced", "grad", "_copy", "_share", "hold", "leaf", "moved", "namespace", "operands",
+         "origin", "serial", "tracked", "type", "value", "watched", "written"),
         (INSIDE, None)),
 }  # fmt: skip
 

@@ -352,6 +352,7 @@ def test_derivatives_through_tapes(way: str, c: Any, monkeypatch: pytest.MonkeyP
     """A value in the middle makes a tape; the rest of the derivative passes through it."""
     monkeypatch.setenv("PULLBACK_LAZY", "wait")
     quick.turn(way == "c")
+    gc.collect()  # of other tests
     live = lazy.stats().live_bytes
     for k in range(1, 5):
         w = lazy.Weight(X * k)

@@ -184,6 +184,7 @@ def test_a_view_that_a_thread_is_making_at_the_first_write_is_waited_for(monkeyp
     timer = threading.Timer(0.02, finish)
     timer.start()
     monkeypatch.setattr(memory, "_WATCHING", [])
+    monkeypatch.setattr(memory, "PATIENCE", 100_000)  # the timer's thread may wait on a busy machine
     plain = lazy.Array.__init__
     try:
         x[2] = 9.0
