@@ -50,6 +50,15 @@ def load_lmdb(path: str | os.PathLike[str]) -> Dataset:
         The labels are read at once: about 10 µs a record.
 
     The database is mapped into memory, and a file that was damaged on purpose can end the process: trust its source.
+
+    >>> import lmdb
+    >>> from pullback import data
+    >>> with lmdb.open("two_pixels", map_size=1 << 20) as database, database.begin(write=True) as change:
+    ...     change.put(b"first", bytes([8, 1, 16, 1, 24, 2, 34, 2, 7, 9, 40, 3]))  # 1 × 1 × 2, pixels 7 and 9, label 3
+    True
+    >>> made = data.load_lmdb("two_pixels")
+    >>> made.inputs[[0]].tolist(), made.targets.tolist()
+    ([[[[7, 9]]]], [3])
     """
     path = Path(path)
     if not path.exists():

@@ -81,7 +81,11 @@ def center_crop(size: int | tuple[int, int]) -> Transform:
     Args:
         size: rows and columns of the window, or one number for both.
     Returns:
-        A transformation of (B, ..., rows, columns).
+        A transformation of (B, ..., rows, columns); the element type stays.
+    Raises:
+        ValueError: when samples are read: the window is larger than an image.
+    Cost:
+        A copy of the window.
 
     >>> from pullback import data
     >>> images = np.arange(9).reshape(1, 3, 3)

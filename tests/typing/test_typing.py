@@ -1,4 +1,4 @@
-"""What type checkers say of programs: twenty without a mistake, twenty with one each, in the line marked `# wrong`."""
+"""Messages of type checkers: twenty programs without a mistake, twenty with one each, in the line marked `# wrong`."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def test_random_graphs_with_compiled_code(c: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def counted(c: Any, f: Callable[[], Any]) -> int:
-    """How many calls C made in a call of f."""
+    """The number of calls that C made in a call of f."""
     c.counted()
     f()
     return int(c.counted())

@@ -223,7 +223,7 @@ def test_a_peer_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_learn_of_a_loss() -> None:
-    """Of five workers one is gone. The others do not wait for ever, wherever they wait."""
+    """Four of five workers learn that one is gone, wherever they wait."""
     held = linked(5)
     layout = Layout([np.zeros(1000)])
     lost = []

@@ -345,7 +345,7 @@ def test_a_worker_that_is_lost_between_steps(held: Crew, tmp_path: Path) -> None
 
 
 def test_workers_that_cannot_talk_to_each_other(held: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are all there, but no connection comes about, or none lasts."""
+    """All workers are there, but no connection comes about, or none lasts."""
     join = Replica.join
     remedy = "machines whose TCP ports are open to each other"
     monkeypatch.setattr(Replica, "join", lambda *_: False)
@@ -469,7 +469,7 @@ def test_workers_load_their_shards(held: Crew, kind: str) -> None:
 
 
 def test_an_epoch_ends_with_its_shortest_shard(held: Crew) -> None:
-    """It is said once, in the first epoch, and not where all end together."""
+    """A warning names the shard once, in the first epoch, and not where all end together."""
 
     def uneven(shard: int, shards: int) -> Any:
         x, y = halves(shard, shards)
