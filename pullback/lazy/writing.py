@@ -68,11 +68,10 @@ def _number(value: Any, type: ArrayType, what: str = "") -> Any:
         "i", "u"
     ):  # fmt: skip
         raise unlike(what or _assigned(), f"a Python {value.__class__.__name__}", type.dtype)
-    try:
-        return np.asarray(value, type.numpy)
-    except OverflowError:
+    if type.numpy.kind in "iu" and not np.iinfo(type.numpy).min <= value <= np.iinfo(type.numpy).max:
         raise DTypeError("E124", f"{what or _assigned()}: {value} does not fit {type.dtype}", position=user_position(),
-                         remedy="an array of a wider type") from None  # fmt: skip
+                         remedy="an array of a wider type")  # fmt: skip
+    return np.asarray(value, type.numpy)
 
 
 def _assigned() -> str:
