@@ -57,7 +57,7 @@ def test_the_script_has_every_command_and_is_of_its_shell(shell: str, capsys: py
         (["explain", "f"], ["file.py", "folder"]),
         (["export", "--binding", "r"], ["rust"]),
         (["explain-error", "E10"], ["E101", "E102", "E103", "E104", "E105", "E106", "E107", "E108", "E109"]),
-        (["describe", "resnet1"], ["resnet18"]),
+        (["describe", "resnet1"], ["resnet101", "resnet152", "resnet18"]),
         (["cache", "c"], ["check", "clear"]),
     ],
 )
