@@ -15,6 +15,7 @@ import datetime
 import os
 import subprocess
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from zlib import crc32
 
@@ -75,7 +76,12 @@ def kept(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def _is_row(item: pytest.Item, rows: int) -> bool:
-    return item.path in TABLES or (rows >= FEWEST and any(item.path.is_relative_to(folder) for folder in FOLDERS))
+    return item.path in TABLES or (rows >= FEWEST and _is_in_folder(item.path))
+
+
+@cache
+def _is_in_folder(path: Path) -> bool:
+    return any(path.is_relative_to(folder) for folder in FOLDERS)
 
 
 def _test(item: pytest.Item) -> str:
