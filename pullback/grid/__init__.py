@@ -16,7 +16,6 @@ accesses.py   how the elements of neighboring threads lie in memory
 products.py   tiled products, with panels in shared memory and sums in registers
 table.py      the table of strategies, in order
 estimates.py  counts of a thread's steps, and of launches
-inlining.py   the statements of a kernel as part of its caller
 groups.py     loops and branches of the function as kernels of one group
 branches.py   short branches, whose condition the kernels read
 function.py   a whole function on a device

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from pullback.device import Device
 from pullback.grid.estimates import launches
 from pullback.grid.groups import copied
-from pullback.grid.inlining import Inlining
 from pullback.grid.parts import zeros
 from pullback.grid.spread import spread
 from pullback.grid.steps import When
 from pullback.loops.analysis.footprint import written
 from pullback.loops.program.nodes import Call, Comment, Copy, Fill, For, If, Kernel, Stmt
+from pullback.loops.program.replacement import Replacement
 from pullback.loops.program.schedule import Chosen, Schedule
 from pullback.loops.program.values import Buffer, Load, Unary, Value, View, walk_value
 
@@ -64,7 +64,7 @@ class _Branch:
         """A kernel whose threads do nothing if the condition is false."""
         b = self.load.buffer
         param = Buffer(b.name, b.dtype, (), "parameter", b.elements, False)
-        (test,) = Inlining({b: View(param, -self.load.offset)}, {}).body((If(self.test, ()),))
+        (test,) = Replacement({b: View(param, -self.load.offset)}, {}).body((If(self.test, ()),))
         assert isinstance(test, If) and k.choice is not None
         body = tuple(replace(g, body=(replace(test, then=g.body),)) for g in k.body if isinstance(g, For))
         named = ("" if isinstance(self.test, Load) else "not ") + b.name

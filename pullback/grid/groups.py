@@ -19,7 +19,6 @@ from typing import Final
 from pullback.device import Device
 from pullback.grid.checks import has_checks, is_read, variables_read
 from pullback.grid.estimates import launches, steps, trips
-from pullback.grid.inlining import Inlining
 from pullback.grid.parts import Part, iteration, parts_of, zeros
 from pullback.grid.spread import is_launched
 from pullback.grid.steps import Alone, Grid, Repeat, Threads, When, group_loop, thread_loop
@@ -31,6 +30,7 @@ from pullback.loops.plain.builder import free_variables
 from pullback.loops.plain.candidates import Declined
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Break, Call, Comment, Copy, Fill, For, If, Kernel, LetIndex, Loop, Stmt, Store
+from pullback.loops.program.replacement import Replacement
 from pullback.loops.program.schedule import Chosen, Fuse, Schedule, Step
 from pullback.loops.program.values import LOCAL, Buffer, Load, View, scalar
 
@@ -247,14 +247,14 @@ class _OneGroup:
                 case Call():
                     out += self._called(s)
                 case Copy() | Fill():
-                    place = Inlining(self._homes((s,)), {})
+                    place = Replacement(self._homes((s,)), {})
                     out += place.body(tuple(map(self._strided, self.parts(s))))
                 case For():
                     out.append(For(s.var, s.lower, s.upper, self._together(s.body), s.step))
                 case Loop():
                     out.append(Loop(self._together(s.body)))
                 case If():
-                    (test,) = Inlining(self._homes((If(s.test, ()),)), {}).body((If(s.test, ()),))
+                    (test,) = Replacement(self._homes((If(s.test, ()),)), {}).body((If(s.test, ()),))
                     assert isinstance(test, If)
                     out.append(If(test.test, self._together(s.then), self._together(s.otherwise)))
                 case _:
@@ -272,8 +272,8 @@ class _OneGroup:
         indices = {v: i for v, i in zip(k.indices, s.index_values, strict=True) if isinstance(v, Var)}
         if len(indices) < len(k.indices):
             raise Declined
-        to = Inlining(outside, {})
-        return Inlining({p: to.view(v) for p, v in views.items()} | self._locals(loops), indices).body(tuple(loops))
+        to = Replacement(outside, {})
+        return Replacement({p: to.view(v) for p, v in views.items()} | self._locals(loops), indices).body(tuple(loops))
 
     def _strided(self, p: Part) -> For:
         """A thread loop in which each thread takes every T-th iteration of a part."""

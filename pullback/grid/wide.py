@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pullback.grid.inlining import Inlining
 from pullback.grid.parts import Part
 from pullback.grid.steps import local_buffer, unrolled
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index, cond
@@ -22,6 +21,7 @@ from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.divisors import divisor
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Copy, For, If, Let, LetIndex, Stmt, Store, either
+from pullback.loops.program.replacement import Replacement
 from pullback.loops.program.values import LOCAL, Apply, Binary, Buffer, Choice, Convert, Load, Unary, Value, View
 
 BYTES: Final = 16  # of the widest access
@@ -42,7 +42,7 @@ def merged(p: Part) -> Part:
         apart = (i for i in indices if not _is_joined(i.coefficient(v), i.coefficient(w), inner))
         if low is ZERO_INDEX and start is ZERO_INDEX and next(apart, None) is None:
             both = Var(f"{v.name}_{w.name}", as_index(outer * inner))
-            to = Inlining({}, {v: ZERO_INDEX, w: as_index(both)})
+            to = Replacement({}, {v: ZERO_INDEX, w: as_index(both)})
             loops = [*p.loops[: k - 1], (both, ZERO_INDEX, outer * inner), *p.loops[k + 1 :]]
             return merged(Part(to.body(p.lets), loops, to.body(p.body)))
     return p
@@ -109,7 +109,7 @@ def is_aligned(i: Index, v: Var, count: int) -> bool:
     return divisor(i.without(v), {}) % count == 0
 
 
-class _Kept(Inlining):
+class _Kept(Replacement):
     """A map from elements of arrays to those that a thread keeps."""
 
     def __init__(self, reads: Mapping[Place, Buffer], writes: Mapping[Place, Buffer], at: Index) -> None:

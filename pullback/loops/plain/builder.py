@@ -13,6 +13,7 @@ from pullback.loops.analysis.triangles import Axes
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import For, Kernel, LetIndex, Site, Stmt
 from pullback.loops.program.schedule import PLAIN, Schedule
+from pullback.loops.program.side_by_side import side_by_side
 from pullback.loops.program.values import Buffer, View
 from pullback.records import dataclass, field
 
@@ -194,7 +195,7 @@ class KernelBuilder:
 
     def kernel(self, body: tuple[Stmt, ...], portable: tuple[Stmt, ...] | None = None) -> Kernel:
         """The kernel with this body; its index parameters are the variables the body leaves free."""
-        body = nodes.without_unread(body)
+        body = side_by_side(nodes.without_unread(body))
         used = free_variables((*body, *(portable or ())))
         pairs = sorted(zip(self.params.values(), self.arguments, strict=True), key=lambda p: p[0].written)
         self.arguments = [view for _, view in pairs]

@@ -1,10 +1,11 @@
-"""A kernel's statements as part of its caller: parameters become places in the caller's buffers."""
+"""Statements with other indices, places and temporaries: those of a kernel in its caller, or of a second iteration."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any, get_args
+from types import MappingProxyType
+from typing import Any, Final, get_args
 
 from pullback.ir.index import Cond, Index, Var
 from pullback.ir.traverse import Substitution
@@ -12,21 +13,30 @@ from pullback.ir.types import bool_
 from pullback.loops.program import nodes, values
 from pullback.loops.program.ahead import Run
 from pullback.loops.program.nodes import Fill, Stmt, Store
-from pullback.loops.program.values import Buffer, Extreme, Gather, Holds, Literal, Load, View, scalar
+from pullback.loops.program.values import Buffer, Extreme, Gather, Holds, Literal, Load, Temp, View, scalar
 
-_NODES = (*get_args(nodes.Stmt), *get_args(values.Value), Extreme)
+_NODES: Final = (*get_args(nodes.Stmt), *get_args(values.Value), Extreme)
 
 
-class Inlining:
+class Replacement:
     """A map over statements.
 
     Args:
-        views: the place of each buffer that moves.   indices: the index that replaces a variable.
+        views: the place of each buffer that moves.
+        indices: the index that replaces a variable.
+
+    Attributes:
+        temps: the temporary that replaces another one; empty at first.
     """
 
-    def __init__(self, views: Mapping[Buffer, View], indices: Mapping[Var, Index]) -> None:
+    def __init__(
+        self,
+        views: Mapping[Buffer, View] = MappingProxyType({}),
+        indices: Mapping[Var, Index] = MappingProxyType({}),
+    ) -> None:
         self.views = views
         self.indices = Substitution(variables=indices)
+        self.temps: dict[Temp, Temp] = {}
 
     def body(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """Map statements."""
@@ -37,6 +47,8 @@ class Inlining:
         match x:
             case Index():
                 return self.indices.index(x)
+            case Temp():
+                return self.temps.get(x, x)
             case tuple():
                 return tuple(map(self._mapped, x))
             case Load() | Store() | Fill() | Run():
@@ -49,8 +61,8 @@ class Inlining:
                 found = [self.indices.condition(c) for c in x.conds]
                 kept = tuple(c for c in found if isinstance(c, Cond))
                 return Holds(kept) if kept and False not in found else Literal(False not in found, scalar(bool_))
-            case Gather():
-                raise AssertionError("kernels for devices have no vectors")
+            case Gather() if x.buffer in self.views:
+                raise AssertionError("vectors do not move to other buffers")
             case _ if isinstance(x, _NODES):
                 return replace(x, **{f.name: self._mapped(getattr(x, f.name)) for f in fields(x)})
             case _:
