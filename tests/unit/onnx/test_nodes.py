@@ -6,7 +6,11 @@ import pytest
 
 pytest.importorskip("onnx", reason="ONNX files need the extra onnx")
 
+from tests.peers.test_array_calls import is_older
 from tests.unit.onnx.nodes import cases_of, outcome
+
+CORRECTED = "expected values of attention, Adam and QLinearMatMul were corrected by 1.23, which has more operators, too"
+pytestmark = pytest.mark.skipif(is_older("onnx", (1, 23)), reason=CORRECTED)
 
 GROUPS = {
     "arithmetic": ["add", "div", "mod", "pow", "clip", "where", "bitshift", "gelu", "hardsigmoid"],
