@@ -197,7 +197,7 @@ def test_vectors_and_leading_axes() -> None:
     several = np.stack([b, 2 * b])
     assert_equal(traced(linalg.solve, Square, Float64[Array, "B N K"])(a, several), np.linalg.solve(a, several))
     one = traced(linalg.solve, Float64[Array, "B 1 N N"], Float64[Array, "C N K"])
-    assert_equal(one(stack[:, None], several), np.linalg.solve(stack[:, None], several))
+    assert_equal(one(stack[:, None], several), np.linalg.solve(stack[:, None], several[None]))  # vectors for NumPy 1
     fits = traced(linalg.lstsq, Float64[Array, "B M N"], Float64[Array, "M"])
     talls = np.stack([general(4, 2), general(4, 2)[::-1]])
     assert_equal(fits(talls, right(4)[:, 0]), np.stack([least(t, right(4)[:, 0]) for t in talls]))
