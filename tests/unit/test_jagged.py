@@ -80,7 +80,8 @@ def test_padding_outside_of_traced_functions(seed: int) -> None:
     words = pb.Jagged((x.values * 10).astype(np.int32), x.offsets)
     for own, fill in ((x, -7.0), (x, 2), (words, -1), (pb.Jagged(x.values.astype(np.float32), x.offsets), 0.5)):
         for length in (0, 1, 3, 6):
-            found, wanted = own.padded(length, fill=fill), pb.function(lambda x: x.padded(length, fill=fill)).interpret(own)
+            found = own.padded(length, fill=fill)
+            wanted = pb.function(lambda x: x.padded(length, fill=fill)).interpret(own)
             assert found.dtype == wanted.dtype
             np.testing.assert_array_equal(found, wanted)
             np.testing.assert_array_equal(own.mask(length), pb.function(lambda x: x.mask(length)).interpret(own))
