@@ -21,11 +21,12 @@ from pullback.arrays.sorting import searchsorted
 from pullback.errors import ShapeError, counted
 from pullback.records import dataclass
 from pullback.source import user_position
+from pullback.tracing.active import is_tracing
 from pullback.tracing.array import Array
 from pullback.tracing.control import scan
 from pullback.tracing.making import as_array
 
-__all__ = ["Jagged", "jagged"]
+__all__ = ["Jagged", "jagged", "padded_rows"]
 
 V = TypeVar("V")
 O = TypeVar("O")
@@ -49,8 +50,9 @@ class Jagged(Generic[V, O]):
     """Rows of different lengths: row r is `values[offsets[r] : offsets[r + 1]]`.
 
     `pb.jagged` makes one of a list of rows. It is a tree of its two arrays, so functions take and return it, and C has
-    two arguments for it. Methods but `tolist` and `row` are for traced functions. Operators combine it with numbers and
-    with jagged arrays of the same offsets. Derivatives are by values: of `lambda values: f(x.with_values(values))`.
+    two arguments for it. Methods but `tolist`, `row`, `padded` and `mask` are for traced functions. Operators combine
+    it with numbers and with jagged arrays of the same offsets. Derivatives are by values: of
+    `lambda values: f(x.with_values(values))`. In the data of a network it is a set of sequences (`nn.masked`).
 
     Attributes:
         values: the elements of all rows (V, ...).
@@ -153,12 +155,16 @@ class Jagged(Generic[V, O]):
         raised = self.with_values(exp(x - take(large, rows, axis=0)))
         return self.with_values(raised.values / take(raised.sum(), rows, axis=0))
 
-    def padded(self, length: Any, fill: Any = 0) -> Array:
+    def padded(self, length: Any, fill: Any = 0) -> Any:
         """The rows as one array (R, length, ...), with `fill` after their ends; longer rows are cut off.
 
         >>> pb.function(lambda x: x.padded(2, fill=-1))(pb.jagged([[1.0, 2.0, 3.0], [], [4.0]])).tolist()
         [[1.0, 2.0], [-1.0, -1.0], [4.0, -1.0]]
+        >>> pb.jagged([[1.0, 2.0, 3.0], [], [4.0]]).padded(2).tolist()
+        [[1.0, 2.0], [0.0, 0.0], [4.0, 0.0]]
         """
+        if self._is_known:
+            return padded_rows(self.values, self.offsets, np.arange(len(self)), length, fill)[0]
         x = as_array(self.values, "jagged")
         offsets: Any = self.offsets
         place = _beside(offsets[:-1], 2) + arange(length)
@@ -166,8 +172,10 @@ class Jagged(Generic[V, O]):
         whole = concat([x, zeros((1, *x.shape[1:]), dtype=x.dtype)])  # what is read of an array without values
         return choose(_beside(inside, x.ndim + 1), take(whole, choose(inside, place, 0), axis=0), fill)
 
-    def mask(self, length: Any) -> Array:
+    def mask(self, length: Any) -> Any:
         """Whether each place of `padded(length)` holds a value (R, length)."""
+        if self._is_known:
+            return padded_rows(self.values, self.offsets, np.arange(len(self)), length)[1]
         rows = self.rows()
         # The lengths, of checked offsets.
         found = self._added(elementwise("add", elementwise("multiply", rows, 0), 1), rows)
@@ -193,6 +201,11 @@ class Jagged(Generic[V, O]):
         return f"<Jagged: values {self.values}, offsets {self.offsets}>"
 
     # Helpers ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether both arrays are NumPy's, and no function is traced."""
+        return isinstance(self.values, np.ndarray) and isinstance(self.offsets, np.ndarray) and not is_tracing()
 
     def _added(self, x: Array, rows: Array) -> Array:
         """The sum of the elements of each row."""
@@ -263,6 +276,21 @@ def jagged(rows: Sequence[Any], dtype: Any = None) -> Jagged[Any, Any]:
     shape = next(iter(shapes), ())
     filled = [a.reshape(-1, *shape) for a in arrays if a.size]
     return Jagged(np.concatenate(filled) if filled else np.zeros((0, *shape), dtype or np.float64), offsets)
+
+
+def padded_rows(values: Any, offsets: Any, rows: Any, length: int, fill: Any = 0) -> tuple[Any, Any]:
+    """Some rows of NumPy arrays as one array (R, length, ...), and whether each place holds a value.
+
+    Args:
+        values, offsets: as of `Jagged`.   rows: the numbers of the rows.   length: the places of each row.
+        fill: what is behind the ends.
+    """
+    begins = offsets[:-1][rows]
+    place = np.arange(length)
+    inside = place < (offsets[1:][rows] - begins)[..., None]
+    found = np.full((*inside.shape, *values.shape[1:]), fill, np.result_type(values.dtype, fill))
+    found[inside] = values[(begins[..., None] + place)[inside]]
+    return found, inside
 
 
 def _check(values: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any]) -> None:

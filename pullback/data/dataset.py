@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pullback.data.mixing import Mixing
 from pullback.data.order import Draws, permutation, weighted_choice
+from pullback.data.sequences import with_padded_rows
 from pullback.data.transforms import Transform
 from pullback.errors import DataError, counted
 from pullback.tracing import tree
@@ -27,7 +28,9 @@ class Dataset(Answers):
 
     Attributes:
         inputs: (N, ...) an array, a memory-mapped file, or an object with `shape` and `dtype` that returns an array for
-            a slice or an index array, such as images that are decoded on demand. Several inputs are a tree of these.
+            a slice or an index array, such as images that are decoded on demand. Several inputs are a tree of these. A
+            jagged array (`pb.jagged`) becomes a dict of padded `values` (N, L, ...) and `mask` (N, L), which is true
+            where they are.
         targets: (N, ...) the same; labels are integers of shape (N,).
         name: the name in messages.
         transforms: applied when samples are read, in order.
@@ -48,6 +51,8 @@ class Dataset(Answers):
     weights: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
+        for own in ("inputs", "targets"):
+            object.__setattr__(self, own, with_padded_rows(getattr(self, own)))
         counts = {name: len(unmasked(x, name)) for name, x in self.arrays.items()}
         first, *others = counts.values()
         if any(other != first for other in others):

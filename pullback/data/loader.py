@@ -227,7 +227,7 @@ def batches_of(data: Any, batch_size: int | None, **order: Any) -> Batches:
         return Samples(data, batch_size or 32, **order)
     if isinstance(data, tuple) and any(isinstance(x, list) and x and not hasattr(x[0], "shape") for x in data):
         part = "inputs" if isinstance(data[0], list) else "targets"
-        remedy = "`np.array(x)` makes an array of a list: the data is a pair of arrays"
+        remedy = "`np.array(x)` makes an array of a list, `pb.jagged(x)` of rows of different lengths"
         raise DataError("E508", f"the {part} of the data are a list", remedy=remedy)
     if batch_size is not None:
         raise UsageError(

@@ -35,6 +35,7 @@ from pullback.lazy.open_shapes import (
     unique_values,
     unstack,
 )
+from pullback.lazy.plugins import Plugin
 from pullback.lazy.remote import Remote, Worker, remote, workers
 from pullback.lazy.training import Trainer, weights
 from pullback.lazy.weight import Weight
@@ -44,6 +45,7 @@ from pullback.tracing.public import public_module as _public_module
 __all__ = [
     "Array",
     "Foreign",
+    "Plugin",
     "Remote",
     "Stats",
     "Trainer",

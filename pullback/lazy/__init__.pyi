@@ -45,6 +45,7 @@ from pullback.lazy.open_shapes import (
     unique_values,
     unstack,
 )
+from pullback.lazy.plugins import Plugin
 from pullback.lazy.remote import Remote, Worker, remote, workers
 from pullback.lazy.training import Trainer, weights
 from pullback.lazy.typed import (
@@ -82,6 +83,7 @@ __all__ = [
     "MissingKeyError",
     "NotFiniteError",
     "OutOfMemoryError",
+    "Plugin",
     "PullbackError",
     "Remote",
     "ShapeError",

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import Context, copy_context
 from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from pullback.errors import TraceError
 from pullback.lazy.node import Array
+from pullback.lazy.plugins import PLUGGED, having
 from pullback.lazy.running import force
 from pullback.source import user_position
 from pullback.state import PerThread, registered
@@ -61,12 +63,17 @@ class _Called(Awaitable[T]):
 
 
 class _Stack:
-    """A coroutine and the calls of `trampoline` functions inside it, the latest last."""
+    """A coroutine and the calls of `trampoline` functions inside it, the latest last.
 
-    __slots__ = ("calls",)
+    Args:
+        context: that of the coroutine, if it is not its driver's.
+    """
 
-    def __init__(self, first: Any) -> None:
+    __slots__ = ("calls", "context")
+
+    def __init__(self, first: Any, context: Context | None = None) -> None:
         self.calls = [first]
+        self.context = context
 
     def advance(self, error: BaseException | None) -> Any:
         """Continue to the next request that is not a call; raise StopIteration with the result at the end."""
@@ -117,6 +124,8 @@ def awaited(arrays: list[Array]) -> Generator[Any, Any, None]:
     if _THREAD.depth:
         yield _Wanted(arrays)
     elif (loop := _loop()) is not None:
+        if PLUGGED and having("forward"):
+            return (yield from asyncio.to_thread(_finish, arrays).__await__())
         yield from _batch_of(loop).add(arrays).__await__()
     else:
         raise TraceError(
@@ -259,7 +268,7 @@ class _Together:
     """Concurrent coroutines of `lazy.run`."""
 
     def __init__(self, awaitables: tuple[Awaitable[Any], ...]) -> None:
-        self._running = [_Stack(a.__await__()) for a in awaitables]
+        self._running = [_Stack(a.__await__(), copy_context()) for a in awaitables]
 
     def __await__(self) -> Generator[Any, Any, list[Any]]:
         results: list[Any] = [None] * len(self._running)
@@ -268,13 +277,26 @@ class _Together:
             wanted: list[Array] = []
             for k, stack in list(active.items()):
                 try:
-                    wanted += stack.advance(None).arrays
+                    wanted += _in_context(stack)
                 except StopIteration as end:
                     results[k] = end.value
                     del active[k]
             if wanted:
                 yield _Wanted(wanted)
         return results
+
+
+def _in_context(stack: _Stack) -> list[Array]:
+    """Continue a coroutine in its context; return the arrays that it awaits.
+
+    Those that its own plugins are to see are computed there.
+    """
+    assert stack.context is not None
+    arrays: list[Array] = stack.context.run(stack.advance, None).arrays
+    if PLUGGED and stack.context.run(having, "forward") != having("forward"):
+        stack.context.run(force, arrays)
+        return []
+    return arrays
 
 
 def trampoline(f: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Awaitable[T]]:

@@ -17,6 +17,7 @@ from pullback.lazy.node import BUSY, LOCK, Array, added, stored, value_of
 from pullback.lazy.operation import as_operand
 from pullback.lazy.places import leaf_at
 from pullback.lazy.plan import planned
+from pullback.lazy.plugins import PLUGGED, Plugin, having, mistaken, unseen
 from pullback.lazy.quick import both
 from pullback.lazy.running import Straight, at_once, attach, run_chunks, thread_count, under_way
 from pullback.lazy.tape import Cotangents, Tape, walk_back
@@ -150,9 +151,39 @@ def backward_into(loss: Array, gradient: Any = None, retain_graph: bool = False)
                 position=user_position(),
                 remedy="run the network again, or change weights after its backward pass",
             )
+    if PLUGGED and (plugins := having("backward")):
+        with unseen():
+            weights = _plugged(weights, plugins)
     for weight, own in weights.items():
         weight.grad = own if weight.grad is None else added(weight, weight.grad, own)
     return float(value_of(loss)) if not loss.shape else float("nan"), list(weights)
+
+
+def _plugged(gradients: dict[Weight, Any], plugins: Sequence[Plugin]) -> dict[Weight, Any]:
+    """Gradients by way of plugins.
+
+    Raises:
+        TraceError: [E716] a plugin gives something else than gradients of these weights.
+    """
+    for own in plugins:
+        given = {w: leaf_at(d, w.type.device) if hasattr(d, "dtype") else d for w, d in gradients.items()}
+        found: Any = own.backward(dict(given))
+        if not isinstance(found, dict) or not given.keys() >= found.keys():
+            what = "does not return a dict of gradients of the weights that it was given"
+            raise mistaken([own], "backward", what, "`return {w: … for w, g in gradients.items()}`")
+        gradients = {w: _checked(own, w, given[w], found[w]) for w in given if w in found}
+    return gradients
+
+
+def _checked(plugin: Plugin, weight: Weight, given: Any, found: Any) -> Any:
+    """A gradient that a plugin returns for a weight, as it is stored."""
+    if not isinstance(given, Array):  # of a type of the user's own
+        return found
+    x = as_operand(found)
+    if x.type is not weight.type:
+        what = f"gives {x.type} as the gradient of {weight.name} : {weight.type}"
+        raise mistaken([plugin], "backward", what, "a gradient has the shape, element type and device of its weight")
+    return stored(x)
 
 
 def _leaves(x: Any) -> tuple[list[Array], tree.Structure]:

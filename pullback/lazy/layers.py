@@ -9,10 +9,11 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from pullback.errors import UndefinedNameError
 from pullback.lazy.annotated import Borders, borders_of, slow
+from pullback.lazy.plugins import PLUGGED, applied
 from pullback.source import Position, user_position
 from pullback.state import context_variable
 
-__all__ = ["Place", "here", "layer", "noted"]
+__all__ = ["Place", "here", "layer", "lifted", "noted"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,6 +42,15 @@ def noted(error: BaseException, place: Any) -> BaseException:
     if isinstance(place, Place) and note not in getattr(error, "__notes__", ()):
         error.add_note(note)
     return error
+
+
+def _path() -> str:
+    return "/".join(_NAMES.get())
+
+
+def lifted(name: str, f: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """The result of a function of `lazy.lift`, a layer too, by way of the active plugins."""
+    return applied("/".join((*_NAMES.get(), name)), f, args, keywords)
 
 
 def layer(f: Callable[P, R]) -> Callable[P, R]:
@@ -77,7 +87,7 @@ def layer(f: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **keywords: P.kwargs) -> R:
         token = _NAMES.set((*_NAMES.get(), name))
         try:
-            return f(*args, **keywords)
+            return applied(_path(), f, args, keywords) if PLUGGED else f(*args, **keywords)
         except Exception as error:
             _add_note(error)
             raise
@@ -103,7 +113,7 @@ def _checked(f: Callable[P, R], name: str, borders: Borders | None) -> Callable[
                     borders = Borders(f)
                     known, key = borders.known, borders.key
                 results = borders.enter(args, keywords).results
-            result: Any = f(*args, **keywords)
+            result: Any = applied(_path(), f, args, keywords) if PLUGGED else f(*args, **keywords)
             if results is not None:
                 try:
                     right = result.type in results
@@ -123,6 +133,6 @@ def _checked(f: Callable[P, R], name: str, borders: Borders | None) -> Callable[
 
 
 def _add_note(error: Exception) -> None:
-    note = f"in layer {'/'.join(_NAMES.get())}"
+    note = f"in layer {_path()}"
     if not any(n.startswith("in layer") for n in getattr(error, "__notes__", ())):
         error.add_note(note)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import ModuleType
 from typing import Any, Final
 
@@ -14,10 +15,12 @@ from pullback.device import is_on_device
 from pullback.errors import DTypeError
 from pullback.lazy.copies import moved
 from pullback.lazy.elsewhere import TRACED, unknown
+from pullback.lazy.layers import lifted
 from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.open_shapes import nonzero, sizes_of
 from pullback.lazy.operation import Operation, apply, node_of, quick_key
 from pullback.lazy.places import default_place, leaf_at, place_named
+from pullback.lazy.plugins import PLUGGED
 from pullback.lazy.promotion import NUMBERS, as_numpy, common_type
 from pullback.lazy.types import array_type
 from pullback.names import found, public
@@ -68,12 +71,17 @@ def _lazy(name: str, value: Any) -> Any:
 _SIMPLE: Final = frozenset({"axis", "keepdims"})  # keywords whose equal values are interchangeable
 
 
-def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[..., Any]:
+def _function(
+    operation: Operation, traced: Callable[..., Any], as_layer: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
+    """The function that builds nodes of an operation, by way of `as_layer` while there are plugins."""
     known: dict[Any, Any] = {}
     of_one: dict[Any, Any] = {}  # of one array alone, by its type
     plain = sizes_of(operation.name.removeprefix("pb."), traced)
 
     def function(*args: Any, **keywords: Any) -> Any:
+        if as_layer is not None and PLUGGED:
+            return as_layer(args, keywords)
         if len(args) == 1 and not keywords and (x := args[0]).__class__ is Array:
             application = of_one.get(x.type)
             if application is not None:
@@ -127,7 +135,10 @@ def lift(f: Callable[..., Any]) -> Callable[..., Any]:
     >>> float(lazy.grad(lambda x: power(x, 3))(2.0))
     12.0
     """
-    return _function(Operation(f"lift.{getattr(f, '__name__', type(f).__name__)}", f, is_lifted=True), f)
+    names = (getattr(f, own, None) for own in ("__name__", "name", "kind"))  # the last two of layers of `pullback.nn`
+    name = next((n for n in names if isinstance(n, str)), type(f).__name__)
+    operation = Operation(f"lift.{name}", f, is_lifted=True)
+    return _function(operation, f, partial(lifted, name, _function(operation, f)))
 
 
 def _inspecting(function: Callable[..., Any]) -> Callable[..., Any]:

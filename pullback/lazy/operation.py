@@ -135,6 +135,11 @@ class Application:
         self.program: ir.Program | None = None
 
     @property
+    def name(self) -> str:
+        """The name of the operation in its namespace, such as "sum"."""
+        return self.text.partition("(")[0].rpartition(".")[2]
+
+    @property
     def quick(self) -> bool:
         """Whether nodes are single arrays that cannot fail, and so need no source location."""
         return self.type is not None and not self.checked

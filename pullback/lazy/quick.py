@@ -16,17 +16,21 @@ from pullback.errors import UsageError
 from pullback.lazy.counts import FURTHER
 from pullback.lazy.node import BUSY, LOCK, SERIALS, Array
 from pullback.lazy.operation import Application
+from pullback.lazy.plugins import Plugin
 from pullback.runtime.shim import compiled_module, extension
 from pullback.single_flight import single_flight
 from pullback.state import registered
 
-__all__ = ["both", "hold", "is_on", "is_wanted", "learn", "offer", "prepare", "turn"]
+__all__ = ["both", "hold", "is_on", "is_wanted", "learn", "offer", "prepare", "turn", "watch"]
 
 NAME: Final = "_pullback_lazy"
 MOST: Final = 4096  # as in `c/lazy.c`
 _FOUND: Final[list[ModuleType | None]] = registered([], 1, stays="with the process: loaded code")
 _PYTHON: Final[dict[tuple[type, str], Any]] = registered({}, "methods of the classes", stays="with the process")
 _IN_C: Final[dict[tuple[type, str], Any]] = registered({}, "the same in C", stays="with the process")
+_MODE: Final[list[bool]] = registered([], 1, stays="with the process: whether known calls are made in C")
+_WATCHED: Final[list[bool]] = registered([], 1, stays="until no plugin has a forward pass")
+COMPUTING: Final = ("forced", "numpy")  # what computes values
 _OFFERED: Final[dict[str, Any]] = registered({}, 5, stays="with the process: set on import")
 
 
@@ -98,8 +102,19 @@ def is_on() -> bool:
 
 def turn(on: bool) -> None:
     """Make calls in C, if there is the extension, or in Python."""
+    _MODE[:] = [on]
     for (owner, name), value in (_IN_C if on else _PYTHON).items():
-        setattr(owner, name, value)
+        if not (_WATCHED and name in COMPUTING):
+            setattr(owner, name, value)
+
+
+def watch(on: bool) -> None:
+    """Compute values in Python, or as before."""
+    _WATCHED[:] = [True] if on else []
+    for name in COMPUTING if _MODE else ():
+        found = (_PYTHON if on or not _MODE[0] else _IN_C).get((Array, name))
+        if found is not None:
+            setattr(Array, name, found)
 
 
 def _note(owner: type, name: str, in_c: Any, in_python: Any) -> None:
@@ -142,3 +157,6 @@ def learn(key: list[int], outputs: int, wrt: Sequence[int], entry: Callable[...,
     module = _FOUND[0] if _FOUND else None
     if module is not None:
         module.learn(key, outputs, tuple(wrt), entry, piece, places, alone, light)
+
+
+Plugin.watching = staticmethod(watch)

@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import ref
 
@@ -23,6 +24,7 @@ from pullback.lazy.operation import Application
 from pullback.lazy.piece import LIGHT, Backward, Piece, piece_of, steps_of
 from pullback.lazy.places import put
 from pullback.lazy.plan import BLOCKING, HEAVY, Chunk, planned
+from pullback.lazy.plugins import PLUGGED, having, watched
 from pullback.lazy.quick import learn, offer
 from pullback.lazy.tape import Kept, Tape
 from pullback.state import cached, registered
@@ -133,13 +135,17 @@ class Straight:
         if kernel is None:
             kernel = self.piece.forward(self.wrt) if self.tracked else self.piece.value()
         try:
-            results = kernel(values)
+            results = watched(self._names, partial(kernel, values), len(self.outputs)) if PLUGGED else kernel(values)
         except IndexError as error:
             step = self.piece.failing([put(v, "") for v in values])
             raise noted(error, None if step is None else self.places[step]) from None
         if self.places and self.piece.device:
             note_checks(results, values, self.places, self.piece.failing)
         return results
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple([a.name for a in self._applications if a.item < 0])
 
     def note(self, threads: int, both: Backward | None = None) -> None:
         """Let C make further calls of this structure, which was computed as a whole on this many threads.
@@ -183,10 +189,29 @@ class Call:
 
     def compute(self) -> Any:
         """Return the results and the saved data."""
+        operands = [x.value for x in self.node.operands]
+        if PLUGGED and having("forward"):
+            return self._watched(operands)
         try:
-            return self.application.call([x.value for x in self.node.operands])
+            return self.application.call(operands)
         except Exception as error:
             raise noted(error, self.application.place) from None
+
+    def _watched(self, operands: list[Any]) -> Any:
+        """The same, seen by plugins."""
+        saved: Any = None
+
+        def compute() -> list[Any]:
+            nonlocal saved
+            results, saved = self.application.call(operands)
+            return results
+
+        try:
+            return watched((self.application.name,), compute, len(self.application.results)), saved
+        except BaseException:
+            if saved is not None:
+                self.application.operation.release(saved)
+            raise
 
     def settle(self, found: Any) -> None:
         """Store the values of the nodes."""
@@ -320,7 +345,8 @@ def force(wanted: Sequence[Array]) -> None:
 def run_chunks(chunks: list[Chunk], threads: int) -> None:
     """Run chunks, each after its inputs, and empty the list, which the traceback of an error holds."""
     try:
-        if len(chunks) < 2 or (threads == 1 and not any(c[0].application.foreign for c in chunks)):
+        in_order = bool(PLUGGED and having("forward"))  # plugins see one piece after another, in this thread
+        if len(chunks) < 2 or in_order or (threads == 1 and not any(c[0].application.foreign for c in chunks)):
             chunks.reverse()
             while chunks:
                 job = job_of(chunks[-1])

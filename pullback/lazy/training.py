@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Iterator, Sequence
+from contextvars import copy_context
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +17,7 @@ from pullback.lazy.kernel import Kernel
 from pullback.lazy.node import Array
 from pullback.lazy.operation import traced_program
 from pullback.lazy.places import leaf_at, put
+from pullback.lazy.plugins import PLUGGED, chosen
 from pullback.lazy.quick import hold
 from pullback.lazy.types import ArrayType
 from pullback.lazy.weight import Weight
@@ -51,7 +54,11 @@ def weights(parameters: Any, device: str | None = None) -> Any:
 class Trainer:
     """A set of weights with its optimizer. Several trainers may each own part of a network's weights.
 
-    Only weights with a cotangent are updated, so a step does not train unused weights.
+    Only weights with a cotangent are updated, so a step does not train unused weights. A trainer of given weights warns
+    (E717) of others that a loss reads, if no trainer has them.
+
+    Copies and pickles have the optimizer's state, so training continues from them. In one pickle with the network, its
+    weights are those of the network.
 
     Args:
         weights: a tree of weights. Without it, the trainer takes the weights of each loss that it trains. A weight that
@@ -92,6 +99,7 @@ class Trainer:
         self._named = _reads_names(optimizer)
         self._place = ""
         self._kept: dict[Path, Any] = {}
+        self._others: dict[Optimizer, Trainer] = {}  # of weights for which a plugin chose another optimizer
         self._kernels: dict[Any, Kernel | DeviceKernel] = {}
         self._plans: dict[Any, tuple[list[Path], Kernel | DeviceKernel]] = {}
         self._own([x for x in tree.flatten(weights)[0] if isinstance(x, Weight)])
@@ -107,6 +115,8 @@ class Trainer:
         self._kept = {path: put(x, self._place) for path, x in state.items()} | self._kept
         self.weights = everything
         self._plans.clear()
+        for w in found:
+            w.trained = True
 
     @property
     def state(self) -> dict[str, Any]:
@@ -116,7 +126,9 @@ class Trainer:
     def step(self, loss: Array) -> float:
         """Make one training step: backward from the loss, and an update; return the loss."""
         found, below = backward_into(loss)
-        if self._finds and any(self.weights.get(w.name) is not w for w in below):
+        if not self._finds:
+            _warn_of_untrained(below)
+        elif any(self.weights.get(w.name) is not w for w in below):
             self._own(below)
         self.update()
         return found
@@ -127,13 +139,41 @@ class Trainer:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return self.step(loss)
-        return await loop.run_in_executor(None, self.step, loss)
+        return await loop.run_in_executor(None, copy_context().run, self.step, loss)
 
     def update(self) -> None:
         """Update the weights that have a cotangent, and clear the cotangents."""
         changed = [w for w in self.weights.values() if w.grad is not None]
         if not changed:
             return
+        if PLUGGED:
+            self._update_each(changed)
+        else:
+            self._update(changed)
+
+    def _update_each(self, changed: Sequence[Weight]) -> None:
+        """Update each weight by the optimizer that the active plugins choose."""
+        groups: dict[Optimizer, list[Weight]] = {}
+        for w in changed:
+            optimizer = chosen(w, self.optimizer)
+            if optimizer is None:
+                w.grad = None
+            else:
+                groups.setdefault(optimizer, []).append(w)
+        for optimizer in groups:
+            check_descends("Plugin.optimizer", optimizer)
+        own = groups.pop(self.optimizer, [])
+        if own:
+            self._update(own)
+        elif groups:
+            self.steps += 1
+        for optimizer, others in groups.items():
+            trainer = self._others.get(optimizer) or self._others.setdefault(optimizer, Trainer([], optimizer))
+            if any(trainer.weights.get(w.name) is not w for w in others):
+                trainer._own(others)
+            trainer._update(others)
+
+    def _update(self, changed: list[Weight]) -> None:
         paths, kernel = self._plan(changed)
         given = [w.value for w in changed]
         given += [_dense(w) for w in changed]
@@ -146,6 +186,18 @@ class Trainer:
                 w.grad = None
         self._kept.update(zip(paths, results[len(changed) :]))
         self.steps += 1
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {path: put(x, "") for path, x in self._kept.items()}
+        return {**vars(self), "weights": dict(self.weights), "_kept": kept, "_others": dict(self._others),
+                "_kernels": {}, "_plans": {}}  # fmt: skip
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._place = _place_of([*self.weights.values()])  # unpickled weights are where new arrays are
+        self._kept = {path: put(x, self._place) for path, x in self._kept.items()}
+        for w in self.weights.values():
+            w.trained = True
 
     def _plan(self, changed: Sequence[Weight]) -> tuple[list[Path], Kernel | DeviceKernel]:
         """The state paths that an update of these weights reads and writes, and its kernel.
@@ -183,6 +235,19 @@ class Trainer:
         types = [*of, *of, *rest]
         program, results, _ = traced_program("update", types, body)
         return kernel_of(program, types, [t.on(self._place) for t in results], self._place)
+
+
+def _warn_of_untrained(below: Sequence[Weight]) -> None:
+    """Warn, once for each, of weights that a loss reads and that no trainer has."""
+    found = [w for w in below if not w.trained]
+    if found:
+        for w in found:
+            w.trained = True
+        names = ", ".join(w.name for w in found)
+        warnings.warn(
+            f"the loss reads {names}, which no trainer was given: its gradients add up, and no step changes it. "
+            f"Give it to a trainer, or read `lazy.stop_gradient({found[0].name})` [E717]", RuntimeWarning, stacklevel=4,
+        )  # fmt: skip
 
 
 def _place_of(weights: Sequence[Weight]) -> str:

@@ -48,7 +48,7 @@ class Weight(Array[ShapeT, DTypeT]):
     12.0
     """
 
-    __slots__ = ("grad", "leaf", "name", "version")
+    __slots__ = ("grad", "leaf", "name", "trained", "version")
     leaf: Array[ShapeT, DTypeT]  # the current array
 
     @overload
@@ -61,6 +61,7 @@ class Weight(Array[ShapeT, DTypeT]):
         self.name = name or f"weight{next(_names)}"
         self.version = -1
         self.grad: Any = None
+        self.trained = False  # whether a trainer has it, or its user knows that none has
         self.application, self.operands, self.origin, self.tracked = None, (), None, True
         self._copy(value, device)
 

@@ -250,8 +250,8 @@ def _numbers(extents: Sequence[Any]) -> list[int]:
 
 
 def _size(y: Any, target: Any) -> Any:
-    """The sum of the squares of a result, or of several results."""
-    first, *others = (pb.sum(part * part) for part in tree.flatten(y)[0])
+    """The sum of the squares of a result, or of several results; masks do not count."""
+    first, *others = (pb.sum(part * part) for part in tree.flatten(y)[0] if part.dtype is not pb.bool)
     return sum(others, start=first)
 
 

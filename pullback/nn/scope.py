@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 
@@ -33,6 +33,12 @@ __all__ = ["AROUND", "Call", "Initializer", "LayerPart", "Replaced", "Scope", "W
 Initializer = Callable[[np.random.Generator, tuple[int, ...], Any], np.ndarray[Any, Any]]
 Tree = dict[str, Any]
 Starts = tuple[Mapping[str, Any], Mapping[str, Any]]  # initial parameters and state, trees that may be incomplete
+
+
+MIXING: Final = frozenset({  # layers that combine steps or samples, or move axes
+    "avg_pool", "batch_norm", "concat", "conv", "conv_transpose", "flatten", "global_avg_pool", "global_max_pool",
+    "group_norm", "instance_norm", "local_response_norm", "max_pool", "permute", "reshape",
+})  # fmt: skip
 
 
 class _Around(PerThread):
@@ -117,6 +123,8 @@ class Scope:
         path: the names of the layers from the network down to this one.
         training: whether this is a training step, with dropout and batch statistics.
         after: the layer called before this one in the same parent, for errors.
+        mask: bools (N, L), true where a step of a sequence is there, within `nn.masked`; else None. A layer that mixes
+            steps leaves out the others.
         part_of: converts a called object, or a function of arrays, to a layer; `layer` sets it.
     """
 
@@ -134,8 +142,10 @@ class Scope:
         after: str | None = None,
         carried: Mapping[str, Any] | None = None,
         starts: Starts = ({}, {}),
+        mask: Array | None = None,
     ) -> None:
         self.path = path
+        self.mask = mask
         self.after = after
         self.training = training
         self._parameters = {} if parameters is None else parameters
@@ -222,6 +232,13 @@ class Scope:
         self._carried, self._carried_next = before
         return y, after
 
+    def masking(self, mask: Array | None, run: Callable[[], Any]) -> Any:
+        """Run a part of this layer on sequences whose steps are there where `mask` (N, L) is true."""
+        before, self.mask = self.mask, mask
+        y = run()
+        self.mask = before
+        return y
+
     def key(self) -> Array:
         """Return a fresh random key for this step; the layer's state determines the next one."""
         keys = pb.random.split(self.state("key", (2,), _random_key, dtype="uint32"))
@@ -289,14 +306,14 @@ class Scope:
         """Call the layer at this place; record its requests while types are inferred."""
         if self._calls is None:
             with self._here(layer, x):
-                check_axes(layer.kind, layer.accepts, x)
+                self.check(layer, x)
                 return layer.forward(self, x) if AROUND.run is None else AROUND.run(self, layer, x)
         self._call = call = Call(self.path, layer, type_of(x))
         self._calls.append(call)
         written = current().scope.statements
         before = len(written)
         with self._here(layer, x):
-            check_axes(layer.kind, layer.accepts, x)
+            self.check(layer, x)
             y = layer.forward(self, x)
         call.result = type_of(y)
         found, call.structure = tree.flatten(y)
@@ -306,6 +323,18 @@ class Scope:
         call.composed = self._calls[-1] is not call
         call.statements = tuple(written[before:])
         return y
+
+    def check(self, layer: LayerPart, x: Any) -> None:
+        """Refuse an input with other axes than the layer takes, and layers that would not see the mask."""
+        check_axes(layer.kind, layer.accepts, x)
+        if self.mask is not None and (layer.kind in MIXING or getattr(layer, "settings", {}).get("axes", 1) != 1):
+            raise TraceError(
+                "E163",
+                f"{layer.kind} within `nn.masked` would mix the steps of a sequence with what fills its row",
+                position=user_position(),
+                remedy="layers of single steps, `nn.lstm`, `nn.gru` or `nn.attention`; "
+                "or a layer of your own that reads `scope.mask`",
+            )
 
     @property
     def next_state(self) -> Tree:
@@ -334,6 +363,7 @@ class Scope:
             after=self._before,
             carried=self._part("states", own, self._carried) if self._carried else self._carried,
             starts=(self._starts[0].get(own, {}), self._starts[1].get(own, {})),
+            mask=self.mask,
         )
 
     def _start(self, which: int, name: str, init: Initializer) -> Initializer:

@@ -680,3 +680,53 @@ def test_f07_cifar_100_is_trained_with_both_labels(tmp_path: Path) -> None:
 
     found = np.array([classified(image) for image in own[::4]])
     assert np.mean(found == both[::4], axis=0).min() > 0.9
+
+
+def test_f09_plugins_intercept_layers_forward_passes_and_updates() -> None:
+    """As mixins of the paper do: each overrides methods, calls the next, and is mixed in in order."""
+    notes: list[str] = []
+
+    class Log(lazy.Plugin):
+        def layer(self, name: str, call: Any, /, *args: Any, **keywords: Any) -> Any:
+            notes.append(f"layer {name}")
+            return call(*args, **keywords)
+
+        def forward(self, operations: tuple[str, ...], run: Any) -> Any:
+            found = run()
+            notes.append(f"forward {' '.join(operations)} = {float(found[-1]):g}")
+            return found
+
+    class Doubled(lazy.Plugin):
+        """Layers of twice their input."""
+
+        def layer(self, name: str, call: Any, /, *args: Any, **keywords: Any) -> Any:
+            return call(*(2.0 * x for x in args), **keywords)
+
+    class Clip(lazy.Plugin):
+        def backward(self, gradients: dict[Any, Any]) -> dict[Any, Any]:
+            return {w: lazy.clip(g, -1.0, 1.0) for w, g in gradients.items()}
+
+    class Rates(lazy.Plugin):
+        """A learning rate for each weight; none freezes it."""
+
+        def optimizer(self, weight: Any, optimizer: Any) -> Any:
+            return {"frozen": None, "slow": nn.sgd(0.25)}.get(weight.name, optimizer)
+
+    @lazy.layer
+    def sums(x: Any) -> Any:
+        return lazy.sum(x)
+
+    @lazy.layer
+    def network(*cells: Any) -> Any:
+        return sum(sums(x) for x in cells)
+
+    cells = lazy.weights({"frozen": np.array([1.0]), "slow": np.array([2.0]), "other": np.array([3.0])})
+    trainer = lazy.Trainer(cells, nn.sgd(0.5))
+    with Log() >> Doubled() >> Clip() >> Rates():
+        assert trainer.step(network(*cells.values())) == 4 * (1 + 2 + 3)  # both layers double
+    assert notes[:4] == ["layer network", *["layer network/sums"] * 3]
+    assert notes[4].startswith("forward mul mul") and notes[4].endswith("= 24") and len(notes) == 5
+    found = {name: float(w[0]) for name, w in cells.items()}
+    assert found == {"frozen": 1.0, "slow": 2.0 - 0.25, "other": 3.0 - 0.5}  # gradients 4, clipped to 1
+    assert trainer.step(network(*cells.values())) == 1.0 + 1.75 + 2.5
+    assert len(notes) == 5

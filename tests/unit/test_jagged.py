@@ -74,6 +74,22 @@ def test_methods_are_those_of_rows(seed: int) -> None:
                 np.testing.assert_allclose(found.row(k), wanted(row), rtol=1e-12, atol=1e-14, err_msg=name)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_padding_outside_of_traced_functions(seed: int) -> None:
+    x = pb.jagged(random_rows(seed))
+    words = pb.Jagged((x.values * 10).astype(np.int32), x.offsets)
+    for own, fill in ((x, -7.0), (x, 2), (words, -1), (pb.Jagged(x.values.astype(np.float32), x.offsets), 0.5)):
+        for length in (0, 1, 3, 6):
+            found = own.padded(length, fill=fill)
+            wanted = pb.function(lambda x: x.padded(length, fill=fill)).interpret(own)
+            assert found.dtype == wanted.dtype
+            np.testing.assert_array_equal(found, wanted)
+            np.testing.assert_array_equal(own.mask(length), pb.function(lambda x: x.mask(length)).interpret(own))
+    assert x.padded(2).flags.writeable
+    captured = pb.function(lambda y: y + pb.sum(x.padded(2))).interpret(1.0)
+    np.testing.assert_allclose(captured, 1.0 + x.padded(2).sum(), rtol=1e-12, atol=1e-12)
+
+
 def loss_of(x: Any, w: Any) -> Any:
     """A number that depends on every differentiable method."""
     sizes = pb.where(x.lengths > 0, x.max() - x.min() * 0.5, 0.0)

@@ -15,6 +15,7 @@ from pullback.nn.layers.normalization import (
 )
 from pullback.nn.layers.pooling import avg_pool, global_avg_pool, global_max_pool, max_pool
 from pullback.nn.layers.recurrent import bidirectional, gru, lstm, with_states
+from pullback.nn.layers.sequences import masked, sequence_loss
 from pullback.nn.layers.shapes import concat, flatten, permute, reshape
 
 __all__ = [
@@ -37,12 +38,14 @@ __all__ = [
     "layer_norm",
     "local_response_norm",
     "lstm",
+    "masked",
     "max_pool",
     "permute",
     "positional_encoding",
     "reshape",
     "rms_norm",
     "rotary_embedding",
+    "sequence_loss",
     "transformer_block",
     "with_states",
 ]

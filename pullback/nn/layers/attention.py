@@ -56,7 +56,8 @@ def attention(
         scope: provides w and b of four dense layers: query, key, value and out. The first three,
             stacked, are in_proj_weight and in_proj_bias of PyTorch's MultiheadAttention.
         x: (N, L, M), or a dict: "query" is x, "key" (N, K, F) the other sequence, and "mask" bools that are true where
-            a step may be attended to, (N, K) as for padding, or (N, L, K). Without "key", K is L and F is M.
+            a step may be attended to, (N, K) as for padding, or (N, L, K). Without "key", K is L and F is M. Within
+            `nn.masked` its mask is that of the own sequence, if none is given.
         num_heads: the number of heads; it divides M.
         is_causal: whether step i attends only to the steps up to i.
         num_kv_heads: the number of heads of keys and values (Ainslie et al. 2023); by default `num_heads`. Each serves
@@ -100,7 +101,7 @@ def _sequences(scope: Scope, given: Any) -> tuple[Array, Array, Array | None]:
     """The sequence that attends, the one that is attended to, and the mask."""
     if not isinstance(given, Mapping):
         check_axes("attention", "N L M", given)
-        return given, given, None
+        return given, given, scope.mask
     if "query" not in given or not set(given) <= {"query", "key", "mask"}:
         raise TraceError("E168", f"attention takes one array, or a dict of 'query', 'key' and 'mask', and was given "
                          f"{type_of(dict(given))}", position=user_position(),
@@ -111,7 +112,7 @@ def _sequences(scope: Scope, given: Any) -> tuple[Array, Array, Array | None]:
         check_axes(f"attention: {name}", "N L M", z)
     scope.unify(x.shape[0], other.shape[0], "the query and the key differ in how many sequences they have")
     if given.get("mask") is None:
-        return x, other, None
+        return x, other, None if "key" in given else scope.mask
     mask = as_array(given["mask"])
     if mask.settled is not bool_:
         raise DTypeError("E122", f"attention: the mask is {mask.type_text}, and bools are taken",

@@ -154,10 +154,11 @@ def bidirectional(forward: Any, backward: Any = None) -> Layer:
     def run(scope: Scope, x: Any) -> Any:
         sequence, states = _pair(x)
         given = (None, None) if states is None else states
+        masks = (None, None) if scope.mask is None else (scope.mask, _flipped(scope.mask))
         results = [
-            scope.call(part, _like(x, one, state), name)
-            for part, one, state, name in zip(
-                (ahead, back), (sequence, _flipped(sequence)), given, ("forward", "backward")
+            scope.masking(mask, partial(scope.call, part, _like(x, one, state), name))
+            for part, one, state, name, mask in zip(
+                (ahead, back), (sequence, _flipped(sequence)), given, ("forward", "backward"), masks
             )
         ]
         (y, first), (z, second) = map(_pair, results)
@@ -191,7 +192,11 @@ def _read(
     }
 
     def at(state: State, t: Any) -> tuple[State, Array]:
-        after = step(state, products[:, steps - 1 - t if reverse else t], state["h"] @ u.T + c)
+        now = steps - 1 - t if reverse else t
+        after = step(state, products[:, now], state["h"] @ u.T + c)
+        if scope.mask is not None:  # a step that is not there changes nothing
+            there = pb.expand_dims(scope.mask[:, now], 1)
+            after = {name: pb.where(there, x, state[name]) for name, x in after.items()}
         return after, after["h"]
 
     if not return_sequences:

@@ -13,6 +13,7 @@ import numpy as np
 import pullback as pb
 from pullback.data import Batches, Dataset, Shards, Splits, batches_of
 from pullback.data.loader import first_batch
+from pullback.data.sequences import with_padded_rows
 from pullback.errors import UsageError
 from pullback.ir.settings import MemoryMode
 from pullback.nn.layer import Layer
@@ -78,7 +79,8 @@ def fit(
             results, a dict (or tuple) of such functions, whose values are added: each is a column `NAME_loss` of the
             history. None leaves a result out.
         data: a Dataset, a pair of them from `data.load` (the second is for validation), a tuple or dict of arrays with
-            a common first size, an iterable of batches, or `data.Shards` that workers load.
+            a common first size, an iterable of batches, or `data.Shards` that workers load. Jagged arrays in it are
+            sequences of different lengths, for `nn.masked`.
         optimizer: an optimizer such as `nn.adam(1e-3)`, with `init` and `update`.
         epochs: the number of passes over the data.
         steps: the number of updates, instead of epochs.
@@ -138,6 +140,7 @@ def fit(
     if isinstance(data, Splits):
         validation_data = data.test if validation_data is None else validation_data
         data = data.train
+    data, validation_data = with_padded_rows(data), with_padded_rows(validation_data)
     check_seed("fit", seed)
     _check(epochs, steps, save, resume, early_stopping, drop_last, validation_batch_size)
     check_callbacks(callbacks)
@@ -227,6 +230,7 @@ def evaluate(
     """
     if data is None:
         loss, data = None, loss
+    data = with_padded_rows(data)
     first = first_batch(batches_of(data, batch_size, shuffle=False, drop_last=False))
     task = task_of(model, loss, first, metrics, parameters, {} if state is None else state, 0)
     carry = Carry(task.parameters, task.state, None)
@@ -266,6 +270,7 @@ def predict(
             "E518", f"predict: {type(net).__name__} is no network", remedy="a Layer, such as `nn.dense(10)`"
         )
     state = {} if state is None else state
+    data = with_padded_rows(data)
 
     def inputs_of(batch: Any) -> Any:
         return batch[0] if isinstance(data, Dataset) else batch

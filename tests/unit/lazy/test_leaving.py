@@ -118,7 +118,7 @@ ROWS: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
         ("__annotations__", "__class_getitem__", "__doc__", "__firstlineno__", "__getattr__", "__init__", "__module__",
          "__orig_bases__", "__slots__", "__static_attributes__", "__weakref__", "application", "awaited", "check",
          "element", "forced", "grad", "_copy", "_share", "hold", "leaf", "moved", "namespace", "operands",
-         "origin", "serial", "tracked", "type", "value", "watched", "written"),
+         "origin", "serial", "tracked", "trained", "type", "value", "watched", "written"),
         (INSIDE, None)),
 }  # fmt: skip
 
