@@ -782,7 +782,7 @@ static PyObject *counted(PyObject *module, PyObject *nothing) {
 }
 
 static PyMethodDef functions[] = {{"bind", bind, METH_VARARGS, "Take the classes and functions of lazy arrays."},
-                                  {"force", force, METH_O, "Compute a list of arrays."},
+                                  {"force", force, METH_O, "force($module, arrays, /)\n--\n\nCompute a list of arrays."},
                                   {"both", both, METH_O, "Compute an array and cotangents."},
                                   {"hold", hold_all, METH_VARARGS, "Put arrays into weights."},
                                   {"learn", learn, METH_VARARGS, "Take the code for a structure."},
