@@ -1,4 +1,4 @@
-"""Rolling: statements for one register after another become loops over an array of registers, for C that people read.
+"""Statements for one register after another become loops over an array of registers.
 
 Before    sum = 0; sum2 = 0; .. {x2 = x[i]; sum += w2 * x2; x3 = x[i + 28]; sum2 += w2 * x3; ..}
 After     vector sum[6]; each r < 6 {sum[r] = 0}; .. each r < 6 {x2 = x[i + r * 28]; sum[r] += w2 * x2}
@@ -228,7 +228,7 @@ class _Placing:
         self.elements: dict[Temp, Element] = {}
 
     def temp(self, t: Temp) -> Temp:
-        """What stands for a temporary."""
+        """Return the element that stands for a temporary, if there is one."""
         return self.elements.get(t, t)
 
     def value(self, v: Value) -> Value:
@@ -390,7 +390,7 @@ def _repetitions(run: Sequence[Straight], variables: Sequence[Var]) -> list[Stmt
 
 
 def _longest(kinds: Sequence[int], indices: Sequence[tuple[Index, ...]], start: int) -> tuple[int, int, list[Index]]:
-    """The repetition from a statement on that replaces most statements: its length, times, and steps of indices."""
+    """Return the length, times and steps of the repetition that replaces most statements from one on."""
     best: tuple[int, int, list[Index]] = 0, 0, []
     for length in range(1, min((len(kinds) - start) // 2, LONGEST) + 1):
         times, steps = 1, None
@@ -404,7 +404,10 @@ def _longest(kinds: Sequence[int], indices: Sequence[tuple[Index, ...]], start: 
 
 
 def _steps(kinds: Sequence[int], indices: Sequence[tuple[Index, ...]], start: int, length: int) -> list[Index] | None:
-    """What each index of `length` statements grows by in the next as many, by one term; None if there is none."""
+    """Return the step of each index from `length` statements to the next as many.
+
+    It is None if these have other forms, or if a step has several terms.
+    """
     if start + 2 * length > len(kinds):
         return None
     if (

@@ -102,7 +102,7 @@ def _parts(text: str) -> tuple[str, str, str]:
 
 
 def _fixed(body: str) -> list[str]:
-    """For each integer how it may change: "array" for the length of one, "literal" not at all, "" to any number."""
+    """Return how each integer may change: "array" to a longer length, "literal" not at all, "" freely."""
     return [how for line in body.split("\n") for how in [
         "array" if _ARRAYS.match(line) else "literal" if _CONSTANT.search(line) else ""
     ] for _ in _INTEGER.findall(line)]  # fmt: skip
