@@ -187,10 +187,10 @@ class Inspected(Definition, Displayed):
         >>> total.export("total", N=3)["files"]
         ['total/total.h', 'total/total.c', 'total/CMakeLists.txt', 'total/main.c']
         """
-        from pullback.codegen.targets import PLAIN_C, C
+        from pullback.codegen.targets import C_TO_READ, PLAIN_C
         from pullback.runtime.export import export
 
-        return export(*self.for_dims(dims), directory, target=PLAIN_C if plain else C)
+        return export(*self.for_dims(dims), directory, target=PLAIN_C if plain else C_TO_READ)
 
     @presented
     def export_microcontroller(

@@ -7,8 +7,9 @@ of primitives and vector mathematics, kernels, the entry function, and how to bu
 the loop IR holds primitives, element types and work, no text.
 
 A target is a small object without state. It writes a file with `Words`, which collect the definitions that they need.
-There are two targets (`targets.py`). One is C for compilers with vector extensions, whose kernels have a plain form
-besides the vector form. The other is plain C: the same writer without vectors.
+There are three targets (`targets.py`). One is C for compilers with vector extensions, whose kernels have a plain form
+besides the vector form. Another is plain C: the same writer without vectors. The third is the first with loops over
+registers, for exports.
 """
 
 from __future__ import annotations

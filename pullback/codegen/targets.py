@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from pullback.codegen.c.plain import PlainC
+from pullback.codegen.c.vectors.rolled import RolledC
 from pullback.codegen.c.vectors.target import VectorC
 from pullback.codegen.target import Target
 
 C: Final[Target] = VectorC()
 PLAIN_C: Final[Target] = PlainC()
-TARGETS: Final = (C, PLAIN_C)
+C_TO_READ: Final[Target] = RolledC()
+TARGETS: Final = (C, PLAIN_C, C_TO_READ)

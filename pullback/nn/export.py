@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 import pullback as pb
 from pullback.calls.specs import spec_like
-from pullback.codegen.targets import PLAIN_C, C
+from pullback.codegen.targets import C_TO_READ, PLAIN_C
 from pullback.errors import ShapeError, TraceError
 from pullback.ir.types import dtype_of
 from pullback.nn.describe import example_targets
@@ -206,7 +206,7 @@ def _library(f: pb.Function, name: str, memory: Any, plain: bool, dims: dict[str
     program, found = pb.function(memory=memory)(f.python).for_dims(dims)
     captured = tuple(map(_frozen, program.settings.captured))  # arrays captured by layers and losses become C constants
     fixed = replace(program, settings=replace(program.settings, captured=captured))
-    return library(fixed, found, target=PLAIN_C if plain else C)
+    return library(fixed, found, target=PLAIN_C if plain else C_TO_READ)
 
 
 def _constant(network: Network, parameters: Any, state: Any, dtype: np.dtype[Any]) -> pb.Function:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.codegen.targets import C_TO_READ
 from pullback.errors import ShapeError
 from pullback.ir.dims import determined_dims
 from pullback.nn.export_main import Array, Field, Main, Step
@@ -45,7 +46,7 @@ def export(source: Any, directory: str | os.PathLike[str], *, batch_size: int | 
     if open_ := list(determined_dims(program)):
         remedy = "--batch-size 1, or --dim NAME=VALUE for each"
         raise ShapeError("E115", f"{source}: the size {open_[0]} is not given", facts=[f.type], remedy=remedy)
-    made = library(program, {})
+    made = library(program, {}, target=C_TO_READ)
     variables = names_for([f"parameters_{key}" for key in sorted(parameters)])
     arrays = [Array(key, v, parameters[key]) for key, v in zip(sorted(parameters), variables)]
     function = made.lowered.function

@@ -22,7 +22,7 @@ from pullback.codegen.c.literals import literal
 from pullback.codegen.c.sizes import TOO_LARGE, WRONG_DIMS
 from pullback.codegen.c.types import c_type
 from pullback.codegen.target import Source, Target
-from pullback.codegen.targets import C
+from pullback.codegen.targets import C_TO_READ, C
 from pullback.errors import IndexRangeError, ShapeError, UsageError
 from pullback.files import name_problem, put_file
 from pullback.ir import nodes as ir
@@ -152,7 +152,7 @@ def put_files(directory: str | os.PathLike[str], texts: Mapping[str, str | bytes
 
 def export(program: ir.Program, dims: Mapping[str, int], directory: str | os.PathLike[str],
            reference_inputs: Sequence[NDArray] | None = None, reference: Reference | None = None,
-           target: Target = C) -> dict[str, Any]:
+           target: Target = C_TO_READ) -> dict[str, Any]:
     """Write the C project of a program for the given dims; other dims are arguments of the function.
 
     Args:

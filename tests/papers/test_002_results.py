@@ -42,6 +42,21 @@ def test_c28_a_profile_sums_to_its_total() -> None:
     assert last == [f"{found.operations:,}", f"{found.nanoseconds / 1e3:,.1f}", "100.0"]
 
 
+# C24: programs to read ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("plain", "most"), [(False, (450, 2800)), (True, (150, 1000))])
+def test_c24_programs_are_short_enough_to_read(plain: bool, most: tuple[int, int], tmp_path: Path) -> None:
+    """The lengths that docs/howto/ship_network.md tells, of LeNet's inference and training."""
+    net = nn.models.lenet().on("N 1 28 28")
+    more: dict[str, Any] = {"loss": nn.cross_entropy, "optimizer": nn.sgd(0.1), "batch_size": 32, "plain": plain}
+    net.export(tmp_path, *net.init(seed=0), what="both", **more)
+    lengths = [len((tmp_path / f"sequential_{what}.c").read_text().splitlines()) for what in ("infer", "train")]
+    assert all(n < bound for n, bound in zip(lengths, most, strict=True)), lengths
+    page = (Path(__file__).parents[2] / "docs/howto/ship_network.md").read_text(encoding="utf-8")
+    assert all(re.search(rf"\| {n:,} \|", page) for n in lengths), lengths
+
+
 # C30: compile time -----------------------------------------------------------------------------------------------
 
 

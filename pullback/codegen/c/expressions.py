@@ -45,6 +45,7 @@ from pullback.loops.program.values import (
     Read,
     Shuffle,
     Steps,
+    Temp,
     Type,
     Unary,
     Value,
@@ -156,6 +157,10 @@ class Expressions:
         name, where = self.place(buffer, offset)
         return name if where.constant == 0 else f"{name} + {self.index(where, SUM)}"
 
+    def temp(self, t: Temp) -> str:
+        """The name of a temporary."""
+        return self.names(t, t.name)
+
     # Values -----------------------------------------------------------------------------------------------------
 
     def value(self, v: Value, at_least: int = 0) -> str:
@@ -182,7 +187,7 @@ class Expressions:
             case Load():
                 return self._load(v)
             case Read():
-                return self.names(v.temp, v.temp.name), ATOM
+                return self.temp(v.temp), ATOM
             case IndexValue():
                 if v.type.dtype.name == "i64":
                     return self._index(v.index)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pullback.codegen.c.given import names_in
 from pullback.codegen.c.names import Names, identifier, unique
@@ -25,10 +25,14 @@ from pullback.records import dataclass
 
 @dataclass(frozen=True)
 class Dialect:
-    """The dialect of a file: its words, and the writer of statements."""
+    """The dialect of a file: its words, the writer of statements, and what functions share.
+
+    `shared` takes the functions by name, and their texts with numbered names.
+    """
 
     words: Callable[[], PlainWords]
     writer: type[Writer]
+    shared: Callable[[Mapping[str, str], Mapping[str, str]], Mapping[str, str]] = lambda kernels, numbered: kernels
 
 
 class Unit:
@@ -46,6 +50,7 @@ class Unit:
         self.words = dialect.words()
         self.sites: dict[Site, int] = {}
         self.kernel_texts: dict[str, str] = {}
+        self.numbered: dict[str, str] = {}  # the texts of kernels with numbered names
         given = _given_names(function)
         self.name = unique(function.name if self.style == "user" else "program", given.__contains__)
         self.task_names: list[str] = []
@@ -111,7 +116,7 @@ class Unit:
         if name is None:
             name = unique(self._wish(k, key), self.taken.__contains__)
             self.taken.add(name)
-            self._by_text[key] = name
+            self._by_text[key], self.numbered[name] = name, key
             comment = self.writer(names, depth=0)
             if self.style != "canonical" and (line := written_line(k.position)):
                 comment.comment((line,))

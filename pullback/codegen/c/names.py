@@ -63,6 +63,10 @@ class Names:
             self._wishes.append(wish)
         return token
 
+    def width(self, line: str) -> int:
+        """The length of a line with the wished names."""
+        return len(_TOKEN.sub(lambda match: self._wishes[int(match[1])], line))
+
     def resolve(self, text: str, style: Style = "user", reserved: frozenset[str] = frozenset()) -> str:
         """Replace tokens by names in order of first occurrence; a name is free again after its block.
 
@@ -106,8 +110,11 @@ class Names:
                 release(condition)
             opens = bare.endswith("{")
             here = depth + opens
+            before = len(declared)
             if "\x01" in line:
                 lines[k] = _TOKEN.sub(name, line)
+            if bare.endswith(";") and bare.startswith(("for (", "PB_EACH(")):  # a loop in one line
+                release(before)
             depth += opens
         return "\n".join(lines)
 

@@ -43,7 +43,8 @@ def print_c(function: Function, plan: MemoryPlan, printing: Printing, dialect: D
     units = _units(unit, pool, arena + definition) if unit.by_content else ()
 
     def text() -> str:
-        texts = [*unit.words.where_used(unit.kernel_texts, definition).values(), arena]
+        kernels = dialect.shared(unit.kernel_texts, unit.numbered)
+        texts = [*unit.words.where_used(kernels, definition).values(), arena]
         parts = [_header(unit), _preamble(unit, "\n".join([*texts, definition])), pool, *texts]
         here = own_line(unit.name) * unit.lines + definition
         return fit("\n".join([*(p for p in parts if p), entry_comment(unit) * unit.comments + here]))

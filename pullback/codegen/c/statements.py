@@ -130,7 +130,7 @@ class Writer:
                 self.line("break;")
             case Let():
                 value = e.value(s.value)
-                c, name = self.unit.words.type(s.temp.type), self.names(s.temp, s.temp.name)
+                c, name = self.unit.words.type(s.temp.type), e.temp(s.temp)
                 held = self._held(s)
                 self.line(f"{'' if s.mutable or held else 'const '}{c} {name} = {value};")
                 self.lines += held
@@ -176,13 +176,13 @@ class Writer:
     def _held(self, s: Let | Assign) -> list[str]:
         """The line that keeps a temporary in a register, if it is requested."""
         word = self.unit.words.hold(s.temp.type) if s.held else ""
-        return ["    " * self.depth + f"{word}({self.names(s.temp, s.temp.name)});"] if word else []
+        return ["    " * self.depth + f"{word}({self.expressions.temp(s.temp)});"] if word else []
 
     def _assign(self, s: Assign) -> str:
-        name = self.names(s.temp, s.temp.name)
+        name = self.expressions.temp(s.temp)
         v = s.value
-        if isinstance(v, Binary) and v.op in ("+", "-", "*") and isinstance(v.a, Read) and v.a.temp is s.temp:
-            if v.type.dtype.is_floating:
+        if isinstance(v, Binary) and v.op in ("+", "-", "*") and isinstance(v.a, Read):
+            if v.type.dtype.is_floating and self.expressions.temp(v.a.temp) == name:
                 b = v.b.value if isinstance(v.b, Broadcast) else v.b
                 return f"{name} {v.op}= {self.expressions.value(b)}"
         return f"{name} = {self.expressions.value(v)}"

@@ -7,7 +7,7 @@ from pullback.codegen.c.vectors.expressions import VectorExpressions
 from pullback.codegen.c.vectors.text import VECTORS
 from pullback.codegen.c.vectors.words import VectorWords
 from pullback.ir.index import ZERO_INDEX
-from pullback.loops.program.nodes import Kernel, Store, StoreRows
+from pullback.loops.program.nodes import Kernel, Stmt, Store, StoreRows
 from pullback.records import dataclass
 
 
@@ -41,13 +41,17 @@ class VectorWriter(Writer):
         values = ", ".join(e.value(v) for v in s.values)
         self.line(f"{name}({e.pointer(s.buffer, s.offset)}, {s.step}, {values});")
 
+    def vectors(self, body: tuple[Stmt, ...]) -> None:
+        """Add statements of the form with vectors."""
+        self.body(body)
+
     def kernel_body(self, k: Kernel) -> None:
         """Add the statements of a kernel, in both forms if it has two."""
         if k.portable is None:
-            self.body(k.body)
+            (self.vectors if k.only_vectors else self.body)(k.body)
             return
         self.lines.append(VECTORS)
-        self.body(k.body)
+        self.vectors(k.body)
         self.lines.append("#else")
         for b in k.scratch:  # buffers that only vectors need
             self.line(f"(void){self.expressions.place(b, ZERO_INDEX)[0]};")
