@@ -51,7 +51,8 @@ def _parser() -> Parser:
     add("--sizes", nargs="+", type=at_least(1), metavar="N", help="derivatives: run only these sizes (default: all)")
     add("--dtypes", nargs="+", choices=("float32", "float64"), default=["float32", "float64"],
         help="zhang: run these element types")
-    systems = ("pullback", "numpy", "numexpr", "jax", "torch", "cupy", "casadi", "c")
+    systems = ("pullback", "numpy", "numexpr", "jax", "torch", "cupy", "casadi", "pytensor",
+               "tapenade", "c")
     add("--systems", nargs="+", choices=systems, help="measure only these systems (default: all that are installed)")
     add("--threads", nargs="+", type=at_least(1), default=[1], metavar="N",
         help="the number of threads of each system; dynamic: run once for each of several numbers")
@@ -66,6 +67,8 @@ def _parser() -> Parser:
         help="corpus: do so for other tiles and vectors of the chosen candidate")
     add("--slow-forms", action="store_true", help="zhang, programs: include forms whose first call takes minutes")
     add("--markdown", action="store_true", help="print a table in Markdown")
+    add("--tapenade", type=Path, metavar="DIR",
+        help="derivatives: a folder of C that Tapenade generated, such as a copy of ADBench or GradBench")
     add("--plot", type=Path, metavar="FILE", help="programs: write a plot as .png, .svg or .pdf (needs matplotlib)")
     add_json(command)
     return command

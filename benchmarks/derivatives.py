@@ -1,4 +1,4 @@
-"""Derivatives of paper 003's evaluation against peers: micro-benchmarks, factorization, bundles.
+"""Derivatives of paper 003's evaluation against peers: micro-benchmarks, factorization, mixture, bundles.
 
 One `DerivativeCase` is one row of the table for each of its sizes: what goes in, and the shapes of what comes out. What
 each system does for it is in `bench.systems.derivatives_<system>`, by the name of the case.
@@ -6,10 +6,11 @@ each system does for it is in `bench.systems.derivatives_<system>`, by the name 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from benchmarks.suite import lines, measure_groups, microseconds, shown
 __all__ = ["CASES", "SYSTEMS", "DerivativeCase", "bench_derivatives", "cells"]
 
 Arrays = tuple[NDArray[Any], ...]
-SYSTEMS = ("c", "pullback", "jax", "torch", "casadi")
+SYSTEMS = ("c", "pullback", "jax", "torch", "casadi", "pytensor", "tapenade")
 TOLERANCE = 1e-9
 
 
@@ -63,6 +64,20 @@ def _scene(n: int, random: np.random.Generator) -> Arrays:
     return _camera(random), random.normal(size=(n, 3)) + [0.0, 0.0, 8.0]
 
 
+COMPONENTS = {2: 5, 10: 10, 20: 25}
+"""Components of a mixture by the dimensions of its points, as in ADBench; there are a thousand points."""
+
+
+def _mixture_shapes(n: int) -> tuple[tuple[int, ...], ...]:
+    """Logarithms of weights, means, logarithms of diagonals, elements below the diagonals."""
+    k = COMPONENTS[n]
+    return (k,), (k, n), (k, n), (k, n * (n - 1) // 2)
+
+
+def _mixture(n: int, random: np.random.Generator) -> Arrays:
+    return *(random.normal(size=s) for s in _mixture_shapes(n)), random.normal(size=(1000, n))
+
+
 SMALL = (10**3, 10**4, 10**6)
 CASES = (
     DerivativeCase(
@@ -80,6 +95,7 @@ CASES = (
     DerivativeCase("nnmf", "factorization, rank 1", (30, 100, 1000, 2000), _factors(1), lambda n: ((n,), (n,))),
     DerivativeCase("nnmf-10", "factorization, rank 10", (1000,), _factors(10), lambda n: ((n, 10), (10, n))),
     DerivativeCase("nnmf-50", "factorization, rank 50", (1000,), _factors(50), lambda n: ((n, 50), (50, n))),
+    DerivativeCase("gmm", "Gaussian mixture, gradient", tuple(COMPONENTS), _mixture, _mixture_shapes),
     DerivativeCase(
         "project", "projection, dense Jacobian", (100, 1000), _scene,
         lambda n: ((n, 2, 11), (n, 2, n, 3)),
@@ -96,6 +112,7 @@ def bench_derivatives(
     threads: int = 1,
     rounds: int = 20,
     budget: float = 20.0,
+    tapenade: Path | None = None,
     note: Note = lambda text: None,
 ) -> list[Row]:
     """Measure derivatives, each call with its overhead, results written into arrays that are used again.
@@ -107,26 +124,31 @@ def bench_derivatives(
         threads: processors for everyone.
         rounds: repetitions of each; short calls are made many times in one.
         budget: seconds for a row after which no further round starts.
+        tapenade: a folder of C that Tapenade generated, such as a copy of ADBench; that system is left out without it.
         note: called with lines about progress.
     Returns:
         One row per case and size, system and form; times are of one call.
     """
-    groups = ((list(_contenders(case, n, systems, threads)), None) for case in CASES if case.name in cases
+    more = {"tapenade": {"folder": tapenade}}
+    groups = ((list(_contenders(case, n, systems, threads, more)), None) for case in CASES if case.name in cases
               for n in case.sizes if sizes is None or n in sizes)
     return measure_groups(groups, threads=threads, rounds=rounds, budget=budget, tolerance=TOLERANCE, note=note)
 
 
-def _contenders(case: DerivativeCase, n: int, systems: Sequence[str], threads: int) -> Iterator[Contender]:
+def _contenders(
+    case: DerivativeCase, n: int, systems: Sequence[str], threads: int, more: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Contender]:
+    """The forms of each system; `more` has further arguments of some."""
     for system in SYSTEMS:
         if system in systems:
             module = import_module(f"benchmarks.systems.derivatives_{system}")
             for form in module.FORMS.get(case.name, ()):
-                prepare = partial(_prepare, module, case, n, form)
+                prepare = partial(_prepare, module, case, n, form, more.get(system, {}))
                 yield Contender(f"{case.name}-{n}", system, form, "float64", threads, prepare)
 
 
-def _prepare(module: Any, case: DerivativeCase, n: int, form: str) -> Runner:
-    return Repeated(module.prepare(case, n, form))
+def _prepare(module: Any, case: DerivativeCase, n: int, form: str, more: Mapping[str, Any]) -> Runner:
+    return Repeated(module.prepare(case, n, form, **more))
 
 
 

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.systems.triangles import places_below
+
 if TYPE_CHECKING:
     from benchmarks.derivatives import DerivativeCase
 
 __all__ = ["FORMS", "prepare"]
 
 FORMS = {
-    **dict.fromkeys(("dot", "max", "lse", "nnmf", "nnmf-10", "nnmf-50"), ("grad",)),
+    **dict.fromkeys(("dot", "max", "lse", "nnmf", "nnmf-10", "nnmf-50", "gmm"), ("grad",)),
     **dict.fromkeys(("plus", "scale", "project", "blocks"), ("jacfwd", "jacrev")),
 }
 
@@ -25,6 +27,18 @@ def _point(jnp: Any, p: Any, x: Any) -> Any:
     e = y[0:2] / y[2]
     q = e @ e
     return e * (1 + k[0] * q + k[1] * q * q) * f + center
+
+
+def _density(jax: Any, alpha: Any, mu: Any, q: Any, l: Any, x: Any) -> Any:
+    """The logarithm of a mixture's posterior density without its constants."""
+    jnp, log_sum = jax.numpy, jax.scipy.special.logsumexp
+    n = x.shape[1]
+    each, (rows, columns) = jnp.arange(n), places_below(n)
+    factor = jnp.zeros((len(alpha), n, n)).at[:, each, each].set(jnp.exp(q))
+    factor = factor.at[:, rows, columns].set(l)
+    z = jnp.einsum("kij,nkj->nki", factor, x[:, None] - mu)
+    beta = alpha + q.sum(1) - (z**2).sum(2) / 2
+    return log_sum(beta, 1).sum() - len(x) * log_sum(alpha) - (factor**2).sum() / 2
 
 
 def _function(name: str, form: str) -> Callable[..., Any]:
@@ -48,6 +62,7 @@ def _function(name: str, form: str) -> Callable[..., Any]:
         "nnmf": jax.grad(lambda a, w, h: misfit(a, jnp.outer(w, h)), argnums=(1, 2)),
         "nnmf-10": jax.grad(lambda a, w, h: misfit(a, w @ h), argnums=(1, 2)),
         "nnmf-50": jax.grad(lambda a, w, h: misfit(a, w @ h), argnums=(1, 2)),
+        "gmm": jax.grad(lambda *given: _density(jax, *given), argnums=(0, 1, 2, 3)),
         "project": jacobian(project, argnums=(0, 1)),
         "blocks": blocks,
     }

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 
 import pullback as pb
+from benchmarks.gradbench.workloads import program_of
 from pullback import Array
 
 if TYPE_CHECKING:
@@ -86,6 +87,16 @@ def _project(p: Float64[Array, "11"], x: Float64[Array, "N 3"]) -> Any:
     return pb.vmap(_project_point, in_axes=(None, 0))(p, x)
 
 
+@pb.function
+def _gmm(
+    alpha: Float64[Array, "K"], mu: Float64[Array, "K D"], q: Float64[Array, "K D"], l: Float64[Array, "K T"],
+    x: Float64[Array, "N D"],
+) -> Any:  # fmt: skip
+    """The logarithm of a mixture's posterior density, without its constants."""
+    program = program_of("gmm")
+    return program.objective(program.Mixture(alpha, mu, q, l), x, 0.0, 1.0, 0.0)
+
+
 PROGRAMS = {
     "dot": _dot,
     "max": _max,
@@ -105,6 +116,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "nnmf": pb.grad(_nnmf, wrt=(1, 2)),
     "nnmf-10": pb.grad(_nnmf_rank, wrt=(1, 2)),
     "nnmf-50": pb.grad(_nnmf_rank, wrt=(1, 2)),
+    "gmm": pb.grad(_gmm, wrt=(0, 1, 2, 3)),
     "project": pb.jacobian(_project, wrt=(0, 1)),
     "blocks": _blocks,
 }

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.environment import allowed_threads
+from benchmarks.systems.triangles import places_below
 
 if TYPE_CHECKING:
     from benchmarks.derivatives import DerivativeCase
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMS", "prepare"]
 
 FORMS = {
-    **dict.fromkeys(("dot", "max", "lse", "nnmf", "nnmf-10", "nnmf-50"), ("autograd.grad",)),
+    **dict.fromkeys(("dot", "max", "lse", "nnmf", "nnmf-10", "nnmf-50", "gmm"), ("autograd.grad",)),
     **dict.fromkeys(("plus", "scale", "project", "blocks"), ("jacfwd", "jacrev")),
 }
 
@@ -27,6 +28,19 @@ def _point(torch: Any, p: Any, x: Any) -> Any:
     e = y[0:2] / y[2]
     q = e @ e
     return e * (1 + k[0] * q + k[1] * q * q) * f + center
+
+
+def _density(torch: Any, alpha: Any, mu: Any, q: Any, l: Any, x: Any) -> Any:
+    """The logarithm of a mixture's posterior density without its constants."""
+    n = x.shape[1]
+    rows, columns = places_below(n)
+    factor = torch.zeros(len(alpha), n, n, dtype=x.dtype)
+    factor[:, range(n), range(n)] = torch.exp(q)
+    factor[:, rows, columns] = l
+    z = torch.einsum("kij,nkj->nki", factor, x[:, None] - mu)
+    beta = alpha + q.sum(1) - (z**2).sum(2) / 2
+    likelihood = torch.logsumexp(beta, 1).sum() - len(x) * torch.logsumexp(alpha, 0)
+    return likelihood - (factor**2).sum() / 2
 
 
 def _gradient(torch: Any, f: Callable[..., Any], wrt: tuple[int, ...]) -> Callable[..., Any]:
@@ -57,6 +71,7 @@ def _function(torch: Any, name: str, form: str) -> Callable[..., Any]:
         "nnmf": _gradient(torch, lambda a, w, h: misfit(a, torch.outer(w, h)), (1, 2)),
         "nnmf-10": _gradient(torch, lambda a, w, h: misfit(a, w @ h), (1, 2)),
         "nnmf-50": _gradient(torch, lambda a, w, h: misfit(a, w @ h), (1, 2)),
+        "gmm": _gradient(torch, lambda *given: _density(torch, *given), (0, 1, 2, 3)),
         "project": jacobian(project, argnums=(0, 1)),
         "blocks": blocks,
     }

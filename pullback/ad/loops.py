@@ -32,6 +32,7 @@ from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.brackets import solve
 from pullback.rewrite.fired import fired, step
 from pullback.rewrite.steps import Looped
+from pullback.source import Position, called
 
 Row = tuple[ir.Ref, Index]  # an array, and the index on its first axis that a step reads
 
@@ -70,7 +71,7 @@ class LoopMap(LinearMap[ir.Fold | ir.While]):
         if isinstance(s, ir.While):
             raise DerivativeError(
                 "E203",
-                f"reverse mode needs a bound on the trips of a while_loop: {s.outs[0].name} depends on "
+                f"reverse mode needs a bound on the trips of a {_loop_name(s)}: {s.outs[0].name} depends on "
                 f"{', '.join(r.name for r in cotangents.sources)}",
                 position=s.positions[0] if s.positions else None,
                 remedy="`max_trips=n`, the most steps it may take: its states are stored for each",
@@ -432,6 +433,12 @@ def _rows_read(s: ir.Fold, r: ir.Ref) -> tuple[Index, ...]:
             firsts |= {n.indices[0]: None for n in walk(v) if isinstance(n, ir.Get) and n.ref is r}
     steps = (i.free == {s.var} and not i.data for i in firsts)
     return tuple(firsts) if len(firsts) <= FEW_ROWS and all(steps) else ()
+
+
+def _loop_name(s: ir.While) -> str:
+    """The word the user wrote: a fold whose number of steps is data is a while loop, too."""
+    name = called(s.positions[0]) if s.positions and isinstance(s.positions[0], Position) else None
+    return "fold" if (name or "").endswith("fold") else "while_loop"
 
 
 def while_as_fold(s: ir.While) -> tuple[ir.Statement, ...]:

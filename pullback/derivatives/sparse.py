@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -57,6 +57,16 @@ def _structure(terms: int) -> Structure:
     term = direction.tuple_of([LEAF] * 4)
     parts = (LEAF, LEAF, direction.tuple_of([term] * terms))
     return Structure("namedtuple", _Entries, _Entries._fields, parts)
+
+
+def entries_of(x: Any) -> Iterator[_Entries]:
+    """The matrices in the result of `Entries`, in order."""
+    if isinstance(x, _Entries):
+        yield x
+        return
+    node = tree.open_node(x)
+    for child in () if node is None else node[1]:
+        yield from entries_of(child)
 
 
 def _matrices(x: Any) -> Any:

@@ -177,6 +177,7 @@ _UNFINISHED = {
                       "or a value is not finite", f"another x0, a larger max_steps or tolerance; {_REPORT}"),
     "minimize": ("minimize: the partial derivatives are not within the tolerance, and no step makes f smaller "
                  "or max_steps are made", f"another x0, a larger max_steps or tolerance; {_REPORT}"),
+    "fold": ("fold: the number of steps is above max_trips", "a larger max_trips"),
     "while_loop": ("while_loop: the test still holds after max_trips steps",
                    'a larger max_trips, or at_limit="report", which gives the state so far and says that it is'),
 }  # fmt: skip

@@ -18,28 +18,35 @@ from pullback.arrays.creation import eye, zeros_like
 from pullback.arrays.dtypes import finfo
 from pullback.arrays.elementwise import abs as magnitude
 from pullback.arrays.elementwise import isfinite, maximum, where
+from pullback.arrays.manipulation import product, take
 from pullback.arrays.products import vecdot
 from pullback.arrays.reduction import all as all_of
 from pullback.arrays.reduction import max as largest
 from pullback.arrays.reduction import sum as total
+from pullback.arrays.sorting import bincount
 from pullback.arrays.trees import ravel
 from pullback.derivatives import value_and_grad
 from pullback.derivatives.jacobian import hessian, jacobian
 from pullback.derivatives.modes import jvp, vjp
-from pullback.errors import TraceError
+from pullback.derivatives.sparse import entries_of
+from pullback.errors import DerivativeError, TraceError
+from pullback.ir.index import ZERO_INDEX
 from pullback.linalg import cholesky, solve, solve_triangular
 from pullback.solvers.implicit import along, ended, flat, unknown_where
 from pullback.source import user_position
-from pullback.tracing.array import Array
+from pullback.tracing import tree
+from pullback.tracing.array import Array, from_index
 from pullback.tracing.control import cond, while_loop
 from pullback.tracing.custom import emit_call
+from pullback.tracing.making import as_array
 
 __all__ = ["least_squares"]
 
-SOLVERS: Final = ("cholesky", "cg")
+SOLVERS: Final = ("cholesky", "cg", "sparse")
 FIRST: Final = 1e-3
 """The damping of the first step, relative to the scale."""
 Residuals = Callable[[Any], Array]
+Product = Callable[[Any], Any]
 
 
 def least_squares(
@@ -53,8 +60,9 @@ def least_squares(
         x0: the initial guess: an array or a tree of n numbers.
         args: further arguments of f. Derivatives are taken by these; arrays that f captures have none [E250].
         solver: of the linear system of a step. "cholesky" makes the Jacobian and its n × n product. "cg" makes no
-            matrix: conjugate gradients take derivatives along directions. It is for many unknowns, few of which are in
-            each residual.
+            matrix: conjugate gradients take derivatives along directions. "sparse" computes the entries of the Jacobian
+            once a step, where its structure has some, and conjugate gradients multiply by these. Both are for many
+            unknowns, few of which are in each residual.
         tol: stop when the largest partial derivative of ½ |f|² is at most this. The search also ends when the next step
             would be lost in the rounding of x.
         max_steps: the largest number of steps, those that are not taken included.
@@ -66,11 +74,13 @@ def least_squares(
     Raises:
         UnfinishedError: [E404] at run time: the search failed.
         TraceError: [E144] the solver is unknown.
+        DerivativeError: [E204] "sparse", and a residual depends on every unknown.
     Derivative:
         With the Hessian H of ½ |f|² by x: ẋ = -H⁻¹ (∂²½|f|²/∂x ∂args) ȧrgs; by x0 it is 0.
     Cost:
         For each step "cholesky" takes a Jacobian, m n² operations for m residuals, and n³ / 3. "cg" takes two
-        derivatives along directions for each of its at most n iterations. The derivative takes a Hessian and a solve.
+        derivatives along directions for each of its at most n iterations. "sparse" takes the entries, and two
+        multiplications for each of them an iteration. The derivative takes a Hessian and a solve.
 
     >>> @pb.function
     ... def fitted(t, y):
@@ -82,16 +92,21 @@ def least_squares(
     position = user_position()
     if solver not in SOLVERS:
         raise TraceError("E144", f"least_squares: solver={solver!r} is none of {', '.join(map(repr, SOLVERS))}",
-                         position=position, remedy='"cholesky", or "cg" for many unknowns')  # fmt: skip
+                         position=position, remedy='"cholesky", or "sparse" or "cg" for many unknowns')  # fmt: skip
     start, back = ravel(x0)
-    step_of = _dense_step if solver == "cholesky" else _step_by_products
+
+    def step_of(more: Any, x: Array, slope: Array, damping: Array) -> tuple[Array, Array]:
+        if solver == "cholesky":
+            return _dense_step(flat(f, back, more), x, slope, damping)
+        if solver == "cg":
+            return _step_by_products(flat(f, back, more), x, slope, damping)
+        return _sparse_step(lambda tree: f(tree, *more), back(x), slope, damping)
 
     def half(more: Any) -> Callable[[Any], Array]:
         residuals = flat(f, back, more)
         return lambda v: total(residuals(v) ** 2) / 2
 
     def body(v: Array, more: Any) -> tuple[Array, Array]:
-        residuals = flat(f, back, more)
         rounding = 8 * finfo(v.dtype).eps
 
         def going(state: Any) -> Any:
@@ -100,7 +115,7 @@ def least_squares(
 
         def step(state: Any) -> Any:
             x, value, slope, damping, growth, _ = state
-            h, expected = step_of(residuals, x, slope, damping)
+            h, expected = step_of(more, x, slope, damping)
             there = half(more)(x + h)
             # A decrease that rounding of the value hides is taken from the model: x is then as precise as the slope.
             lost = (expected <= rounding * value) & (magnitude(there - value) <= rounding * value)
@@ -146,12 +161,7 @@ def _dense_step(residuals: Residuals, x: Array, slope: Array, damping: Array) ->
 
 
 def _step_by_products(residuals: Residuals, x: Array, slope: Array, damping: Array) -> tuple[Array, Array]:
-    """The step by conjugate gradients, and the decrease of the model.
-
-    D is one number here, the curvature along the slope. The iteration ends when the residual of the system is a
-    hundredth of the slope: more precise steps do not pay (Dembo, Eisenstat and Steihaug 1982).
-    """
-    n = x.shape[0]
+    """The step by derivatives along directions; D is one number here, the curvature along the slope."""
 
     def back(w: Any) -> Any:
         return vjp(residuals)(x, cotangent=w)[1][0]
@@ -159,23 +169,75 @@ def _step_by_products(residuals: Residuals, x: Array, slope: Array, damping: Arr
     def ahead(h: Any) -> Any:
         return jvp(residuals)((x,), (h,))[1]
 
-    size = vecdot(slope, slope)
-    along_slope = ahead(slope)
+    size, along_slope = vecdot(slope, slope), ahead(slope)
     scale = where(size > 0, vecdot(along_slope, along_slope) / where(size > 0, size, 1.0), 1.0)
+    return _by_conjugate_gradients(ahead, back, slope, damping, scale, scale)
+
+
+def _sparse_step(f: Callable[[Any], Any], x: Any, slope: Array, damping: Array) -> tuple[Array, Array]:
+    """The step by the entries of the Jacobian, computed once; conjugate gradients are scaled by its columns."""
+    (values, rows, columns), m = _entries(f, x)
+    n = slope.shape[0]
+
+    def ahead(h: Any) -> Any:
+        return bincount(rows, m, weights=values * take(h, columns))
+
+    def back(w: Any) -> Any:
+        return bincount(columns, n, weights=values * take(w, rows))
+
+    scale = bincount(columns, n, weights=values * values)
+    scale = where(scale > 0, scale, 1.0)  # an unknown that no residual reads stays
+    return _by_conjugate_gradients(ahead, back, slope, damping, scale, (1 + damping) * scale)
+
+
+def _entries(f: Callable[[Any], Any], x: Any) -> tuple[list[Array], Any]:
+    """Values, rows and columns of the Jacobian of the flat residuals by the flat unknowns; the number of residuals.
+
+    All terms of the Jacobian by its structure (`ad.sparse`) are joined. Entries of two terms may be at one place.
+    """
+    widths = [product(as_array(leaf).extents) for leaf in tree.flatten(x)[0]]
+    heights = [product(as_array(leaf).extents) for leaf in tree.flatten(f(x))[0]]
+    try:
+        matrices = entries_of(jacobian(f, sparse=True).entries(x))
+    except DerivativeError as error:
+        if error.code != "E204":
+            raise
+        raise DerivativeError("E204", f"least_squares: {error.what}", position=user_position(),
+                              remedy='solver="cg" or "cholesky"') from None  # fmt: skip
+    terms, above = [], ZERO_INDEX
+    for height in heights:
+        left = ZERO_INDEX
+        for width in widths:
+            for values, rows, columns, inside in next(matrices).terms:
+                terms.append((where(inside, values, 0.0), rows + from_index(above), columns + from_index(left)))
+            left = left + width
+        above = above + height
+    return [ravel(list(parts))[0] for parts in zip(*terms)], from_index(above)
+
+
+def _by_conjugate_gradients(
+    ahead: Product, back: Product, slope: Array, damping: Array, scale: Array, near: Array
+) -> tuple[Array, Array]:
+    """The step by conjugate gradients, preconditioned by the diagonal `near`, and the decrease of the model.
+
+    The iteration ends when the residual of the system, measured by `near`, is a hundredth of the slope: more precise
+    steps do not pay (Dembo, Eisenstat and Steihaug 1982).
+    """
+    start = vecdot(slope, slope / near)
 
     def going(state: Any) -> Any:
-        return (state[3] > 1e-4 * size) & isfinite(state[3])
+        return (state[3] > 1e-4 * start) & isfinite(state[3])
 
     def step(state: Any) -> Any:
         h, rest, direction, square = state
-        moved = ahead(direction)
-        image = back(moved) + damping * scale * direction
+        image = back(ahead(direction)) + damping * scale * direction
         length = square / vecdot(direction, image)
         left = rest - length * image
-        after = vecdot(left, left)
-        return h + length * direction, left, left + after / square * direction, after
+        shaped = left / near
+        after = vecdot(left, shaped)
+        return h + length * direction, left, shaped + after / square * direction, after
 
-    first = (x * 0, -slope, -slope, size)
-    h = while_loop(going, step, first, max_trips=n, at_limit="report")[0][0]
+    first = (slope * 0, -slope, -slope / near, start)
+    h = while_loop(going, step, first, max_trips=slope.shape[0], at_limit="report")[0][0]
     moved = ahead(h)
     return h, -(vecdot(slope, h) + vecdot(moved, moved) / 2)

@@ -130,7 +130,10 @@ def _trips(n: Any, what: str) -> tuple[Index, Index]:
     return current().extent(bound, what), extent
 
 
-def _loop(what: str, n: Any, init: Any, f: Callable[..., Any], rows: bool) -> tuple[Any, Any]:
+def _loop(
+    what: str, n: Any, init: Any, f: Callable[..., Any], rows: bool, count: Array | None = None
+) -> tuple[Any, Any]:
+    """A fold of n steps; those from `count` on, a number of data, change nothing."""
     tracer = current()
     position = user_position()
     room, steps = _trips(n, what)
@@ -152,6 +155,9 @@ def _loop(what: str, n: Any, init: Any, f: Callable[..., Any], rows: bool) -> tu
             going = None
             if steps is not room:
                 going = scalar(expr.test([condition(">=", steps - 1 - as_index(var))]))
+            elif count is not None:
+                going = from_index(var) < count
+            if going is not None:
                 handles = [choose(going, h, from_ref(r)) for h, r in zip(handles, refs)]
             row_leaves, row_structure = tree.flatten(emitted)
             row_handles = [as_array(leaf, what) for leaf in row_leaves]
@@ -195,18 +201,24 @@ def _split(what: str, result: Any, rows: bool, position: Position | None) -> tup
     return result
 
 
-def fold(n: Any, init: Any, f: Callable[[Any, Any], Any]) -> Any:
+def fold(n: Any, init: Any, f: Callable[[Any, Any], Any], max_trips: Any = None) -> Any:
     """Return the state after n steps: `state = f(state, i)` for i = 0, ..., n - 1.
 
     Args:
-        n: the number of steps, an int or dim; it may depend on indices in scope.
+        n: the number of steps: an int or dim, which may depend on indices in scope, or an integer of rank 0 computed
+            from data.
         init: the initial state: an array, a number, or a tree of these.
         f: a function that returns the next state, of the same structure, shapes and element types.
+        max_trips: the largest n, for an n computed from data; reverse mode and `build` need it.
     Returns:
-        The final state; `init` if n is 0.
+        The final state; `init` if n is 0, or if an n from data is negative.
     Raises:
-        ShapeError: [E139] f returns another structure or shape.
-        DTypeError: [E139] f returns another element type.
+        ShapeError: [E139] f returns another structure or shape. [E105] a negative n that is known at definition.
+        DTypeError: [E139] f returns another element type. [E121] n is no integer.
+        TraceError: [E133] n is computed from data inside `build` or a reduction, without `max_trips`.
+        UnfinishedError: [E404] when the function runs: n is above `max_trips`.
+    Cost:
+        An n from data takes n steps. Inside `build`, and in reverse mode, it takes `max_trips`.
 
     >>> import pullback as pb
     >>> @pb.function
@@ -214,8 +226,52 @@ def fold(n: Any, init: Any, f: Callable[[Any, Any], Any]) -> Any:
     ...     return pb.fold(n, 1, lambda product, i: product * (i + 1))
     >>> int(factorial(5))
     120
+    >>> @pb.function
+    ... def power(x, n):
+    ...     return pb.fold(n, 1.0, lambda y, i: y * x, max_trips=10)
+    >>> float(power(2.0, np.array(3))), float(pb.grad(power, wrt="x")(2.0, np.array(3)))
+    (8.0, 12.0)
     """
-    return _loop("fold", n, init, f, rows=False)[0]
+    from_data = isinstance(n, Array) and n.index is None and not n.rank and not n.settled.is_floating
+    if max_trips is None and not from_data:
+        return _loop("fold", n, init, f, rows=False)[0]
+    count = as_array(n, "fold")
+    if count.rank or not count.settled.is_integer:
+        raise DTypeError("E121", f"fold: the number of steps is {type_text(count)}, not a single integer",
+                         position=user_position(), remedy="`n[0]`, or `x.astype(pb.int64)`")  # fmt: skip
+    return _counted(count, init, f, max_trips)
+
+
+def _counted(count: Array, init: Any, f: Callable[[Any, Any], Any], max_trips: Any) -> Any:
+    """A fold whose number of steps is data: a while loop, or all of `max_trips` steps where each element counts."""
+    position = user_position()
+    count = from_ref(ref_of(convert(count, types.i64), "trips"))
+    room = None if max_trips is None else _trips(max_trips, "fold")[0]
+    if current().inside:
+        if room is None:
+            raise TraceError("E133", "fold inside `build` or a reduction: the number of steps is data without a bound",
+                             position=position, remedy="`max_trips=`, the most steps of any element")  # fmt: skip
+        last = _loop("fold", room, init, f, rows=False, count=count)[0]
+    else:
+        check_callable(f, "fold", ("state", "i"))
+        shown = _State("fold", init, position)
+
+        def body(state: Any) -> Any:
+            leaves, structure = tree.flatten(f(state[0], _weakened(state[1])))
+            handles = [as_array(leaf, "fold") for leaf in leaves]
+            if not (structure == shown.structure and shown.settle(handles)):
+                handles = shown.check(structure, handles, position)
+            return tree.unflatten(structure, handles), state[1] + 1
+
+        first = (init, convert(as_array(0), types.i64))
+        names = [*shown.names, parameter_names(f, 2)[1]]
+        last = _while("fold", lambda state: state[1] < count, body, first, room, names)[0]
+    return last if room is None else finished(last, count > from_index(room), position)
+
+
+def _weakened(i: Array) -> Array:
+    """A number of data as weak as the index of a fold."""
+    return weak("integer", lambda dtype: expr.cast(i.element(), dtype))
 
 
 def scan(n: Any, init: Any, f: Callable[[Any, Any], tuple[Any, Any]]) -> tuple[Any, Any]:
@@ -274,14 +330,12 @@ def while_loop(
     >>> float(state), bool(max_trips_reached)
     (1.25, True)
     """
-    tracer = current()
     position = user_position()
     check_at_limit("while_loop", at_limit)
     if at_limit == "report" and max_trips is None:
         raise TraceError("E144", "while_loop: at_limit='report' without max_trips", position=position,
                          remedy='"error", or "report" and a limit of trips')  # fmt: skip
-    state = _State("while_loop", init, position)
-    if tracer.inside:
+    if current().inside:
         raise TraceError(
             "E133",
             "while_loop inside `build` or a reduction: each element would need its own number of steps",
@@ -291,6 +345,24 @@ def while_loop(
     check_callable(test, "while_loop, the test", ("state",))
     check_callable(body, "while_loop, the body", ("state",))
     limit = None if max_trips is None else _trips(max_trips, "while_loop")[0]
+    last = _while("while_loop", test, body, init, limit)
+    if limit is None:
+        return last
+    reached = _bool(test(last), "while_loop")
+    if at_limit == "report":
+        return last, reached
+    return finished(last, reached, position)
+
+
+def _while(
+    what: str, test: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, limit: Index | None,
+    names: list[str] | None = None,
+) -> Any:  # fmt: skip
+    """The state of a while loop after its last step, the test holding or not; `names` are those of its leaves."""
+    tracer = current()
+    position = user_position()
+    state = _State(what, init, position)
+    state.names = names or state.names
     for _ in range(2):
         refs = state.refs(tracer)
         with tracer.block() as scope:
@@ -298,7 +370,7 @@ def while_loop(
                 tracer.own(r)
             result = body(state.view(refs))
             leaves, structure = tree.flatten(result)
-            handles = [as_array(leaf, "while_loop") for leaf in leaves]
+            handles = [as_array(leaf, what) for leaf in leaves]
             if structure == state.structure and state.settle(handles):
                 continue
             handles = state.check(structure, handles, position)
@@ -308,7 +380,7 @@ def while_loop(
         with tracer.block() as scope:
             for r in refs:
                 tracer.own(r)
-            going = _bool(test(state.view(refs)), "while_loop")
+            going = _bool(test(state.view(refs)), what)
             going_ref = ref_of(going, "going")
             owed += tracer.settle_block([going_ref])
             test_block = ir.Block(tuple(scope.statements), (going_ref,))
@@ -327,13 +399,7 @@ def while_loop(
         ),
         owed,
     )
-    last = tree.unflatten(state.structure, [from_ref(r) for r in outs])
-    if limit is None:
-        return last
-    reached = _bool(test(last), "while_loop")
-    if at_limit == "report":
-        return last, reached
-    return finished(last, reached, position)
+    return tree.unflatten(state.structure, [from_ref(r) for r in outs])
 
 
 def check_at_limit(kind: str, at_limit: str) -> None:

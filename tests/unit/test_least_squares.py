@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
+from scipy import optimize
 
 import pullback as pb
-from pullback import Array, TraceError, UnfinishedError
+from pullback import Array, DerivativeError, TraceError, UnfinishedError
 
 BARD = np.array([0.14, 0.18, 0.22, 0.25, 0.29, 0.32, 0.35, 0.39, 0.37, 0.58, 0.73, 0.96, 1.34, 2.10, 4.39])
 KOWALIK = np.array([0.1957, 0.1947, 0.1735, 0.1600, 0.0844, 0.0627, 0.0456, 0.0342, 0.0323, 0.0235, 0.0246])
@@ -54,7 +56,7 @@ PROBLEMS: dict[str, tuple[Callable[[Any], Any], list[float], tuple[float, ...]]]
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+@pytest.mark.parametrize("solver", ["cholesky", "cg", "sparse"])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_known_minima(name: str, solver: str) -> None:
     residuals, start, minima = PROBLEMS[name]
@@ -87,7 +89,7 @@ def projected(camera: Any, point: Any, xp: Any) -> Any:
 CAMERAS, POINTS = 3, 9
 
 
-@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+@pytest.mark.parametrize("solver", ["cholesky", "cg", "sparse"])
 def test_f18_bundle_adjustment(solver: str) -> None:
     """Cameras and points are found again from images, from a start near them; some images are not seen."""
     r = np.random.default_rng(4)
@@ -115,6 +117,69 @@ def test_f18_bundle_adjustment(solver: str) -> None:
 
 def decay(p: Any, t: Any, y: Any) -> Any:
     return p["size"] * pb.exp(p["rate"] * t) - y
+
+
+def bundle() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Cameras and points near the true ones, the pairs of a camera and a point it sees, and noisy images."""
+    r = np.random.default_rng(4)
+    low, high = [-0.2, -0.2, 0.1, -0.3, -0.3, -5.3, 1.4, 0.01], [0.2, 0.2, 0.3, 0.3, 0.3, -4.7, 1.6, 0.05]
+    cameras, points = r.uniform(low, high, (CAMERAS, 8)), r.normal(size=(POINTS, 3))
+    pairs = np.array([(c, p) for c in range(CAMERAS) for p in range(POINTS) if (c + p) % 7])
+    seen = np.stack([projected(cameras[c], points[p], np) for c, p in pairs])
+    seen += 1e-3 * r.normal(size=seen.shape)
+    return cameras + 1e-2 * r.normal(size=cameras.shape), points + 0.05 * r.normal(size=points.shape), pairs, seen
+
+
+def test_f18_a_sparse_bundle_in_exported_c_is_that_of_scipy(tmp_path: Path) -> None:
+    """One entry of the Jacobian for each camera's and point's number that is in an image, none for all others."""
+    cameras, points, pairs, seen = bundle()
+
+    def errors(x: Any, first: Any, seen: Any, pairs: Any) -> Any:
+        own = pb.take(x["cameras"], pairs[:, 0], axis=0), pb.take(x["points"], pairs[:, 1], axis=0)
+        images = pb.vmap(pb.function(lambda camera, point: projected(camera, point, pb)))(*own)
+        return {"images": images - seen, "near": 0.1 * (x["cameras"] - first)}
+
+    @pb.function
+    def adjusted(
+        cameras: Float64[Array, "3 8"], points: Float64[Array, "9 3"], seen: Float64[Array, "E 2"],
+        pairs: Int64[Array, "E 2"],
+    ) -> Any:  # fmt: skip
+        start = {"cameras": cameras, "points": points}
+        found = pb.least_squares(errors, start, cameras, seen, pairs, solver="sparse")
+        return found["cameras"], found["points"]
+
+    def flat(v: np.ndarray) -> np.ndarray:
+        c, p = v[: cameras.size].reshape(cameras.shape), v[cameras.size :].reshape(points.shape)
+        images = np.stack([projected(c[i], p[j], np) for i, j in pairs]) - seen
+        return np.concatenate([images.ravel(), 0.1 * (c - cameras).ravel()])
+
+    start = np.concatenate([cameras.ravel(), points.ravel()])
+    ends: Any = {"xtol": 1e-9, "ftol": 1e-12, "gtol": 1e-8, "max_nfev": 30}
+    expected = optimize.least_squares(flat, start, jac="3-point", method="trf", tr_solver="lsmr", **ends)
+
+    adjusted.export(tmp_path, E=len(pairs))
+    library = tmp_path / "adjusted.so"
+    command = ["cc", "-std=c99", "-O0", "-shared", "-fPIC", "adjusted.c", "-o", library.name, "-lm"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    room = int((tmp_path / "adjusted.h").read_text().partition("ADJUSTED_ARENA_BYTES ")[2].split()[0])
+    results, arena = (np.empty_like(cameras), np.empty_like(points)), np.empty(room + 64, np.uint8)
+    at = [a.ctypes.data for a in (cameras, points, seen, pairs, *results)]
+    at.append(arena.ctypes.data + -arena.ctypes.data % 64)
+    fault = (ctypes.c_int64 * 2)()
+    assert ctypes.CDLL(str(library)).adjusted(*map(ctypes.c_void_p, at), fault) == 0
+    found = np.concatenate([r.ravel() for r in results])
+    np.testing.assert_allclose(found, expected.x, atol=1e-3)  # the valley is flat, and SciPy ends a little earlier
+    cost = np.square(flat(found)).sum() / 2
+    assert cost == pytest.approx(expected.cost, rel=1e-4)
+    assert cost <= expected.cost * (1 + 1e-9)
+    assert np.square(flat(start)).sum() > 100 * expected.cost
+
+
+def test_dense_residuals_have_no_entries() -> None:
+    fit = pb.function(lambda x: pb.least_squares(lambda x: pb.sum(x) * x, x, solver="sparse"))
+    with pytest.raises(DerivativeError, match=r"\[E204\] least_squares: .* is dense") as error:
+        fit(np.ones(3))
+    assert 'try: solver="cg" or "cholesky"' in str(error.value)
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
@@ -178,6 +243,6 @@ def test_failures() -> None:
         pb.function(lambda x: pb.least_squares(rosenbrock, x, solver="lu"))(start)
     told = [n for n in str(wrong.value).splitlines() if not n.startswith(("  -->", "   |"))]
     assert told == [
-        "TraceError [E144] least_squares: solver='lu' is none of 'cholesky', 'cg'",
-        '  try: "cholesky", or "cg" for many unknowns      See `pullback explain-error E144`',
+        "TraceError [E144] least_squares: solver='lu' is none of 'cholesky', 'cg', 'sparse'",
+        '  try: "cholesky", or "sparse" or "cg" for many unknowns      See `pullback explain-error E144`',
     ]
