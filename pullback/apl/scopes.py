@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from pullback.apl.system import VARIABLES, Variable
 from pullback.apl.table import Settings
 from pullback.apl.tree import Assign, Definition, Dfn, Dyadic, Glyph, Monadic, Name, Node, Statement
 from pullback.apl.values import Value
-from pullback.state import registered
+from pullback.state import PerThread
 from pullback.tracing.active import is_tracing
 
 
@@ -59,13 +60,34 @@ class NativeOperator(Operator):
         return self.make(left, settings)
 
 
-TAKEN: Final[list[dict[tuple[Scope, str], Any]]] = registered(
-    [], "functions being compiled", stays="with the compilation"
-)
-"""For each function being compiled, the names outside of it that it depends on, with their values; ⎕ for settings."""
+Taken = dict[tuple["Scope", str], Any]
+"""The names outside of a function that it depends on, with their values; ⎕ for settings."""
 
 
-def still_true(taken: dict[tuple[Scope, str], Any]) -> bool:
+class _Taking(PerThread):
+    """For each function being compiled in this thread, what it depends on."""
+
+    def __init__(self) -> None:
+        self.now: tuple[Taken, ...] = ()
+
+
+_TAKING: Final = _Taking()
+
+
+@contextmanager
+def taking(taken: Taken) -> Iterator[None]:
+    """Record what a function that is compiled inside depends on, also for the functions around it."""
+    before = _TAKING.now
+    _TAKING.now = (*before, taken)
+    try:
+        yield
+    finally:
+        _TAKING.now = before
+        for around in before:
+            around.update(taken)
+
+
+def still_true(taken: Taken) -> bool:
     """Whether names still have their recorded values."""
 
     def now(scope: Scope, name: str) -> Any:
@@ -123,6 +145,8 @@ class Scope:
                 return scope.names[name]
             if name in scope.local:
                 return None
+            if scope.parent is None:
+                scope._noted(name, None)
             scope = scope.parent
         return None
 
@@ -137,7 +161,7 @@ class Scope:
     def _noted(self, name: str, value: Any) -> None:
         """Record that functions being compiled depend on a name outside of them."""
         if not self.is_traced:
-            for taken in TAKEN:
+            for taken in _TAKING.now:
                 taken[self, name] = value
 
     def change(self, name: str, value: Value) -> None:

@@ -26,6 +26,7 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs.arrange import with_shape
 from pullback.apl.verbs.nesting import pick, places
+from pullback.apl.watch import watching
 from pullback.arrays.subscript import subscript
 from pullback.tracing.array import Array
 from pullback.verbs.nested import Nested
@@ -99,6 +100,9 @@ def _gathered(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
         if i is None:
             continue
         own = lifted(i) - s.io
+        watch = watching()
+        if watch is not None:
+            watch.inside(own, h.shape[k])
         lead = (slice(None),) * k
         if own.rank == 0:
             h = subscript(h, (*lead, own))

@@ -30,6 +30,7 @@ from pullback.apl.values import (
     shape_of,
     simplified,
 )
+from pullback.apl.watch import watching
 from pullback.ir.index import cond, prove
 from pullback.state import cached
 from pullback.tracing.active import is_tracing
@@ -70,7 +71,8 @@ def pervade(verb: Scalar, tolerance: float, *arguments: Value) -> Value:
     if traced:
         if verb.name in ("∧", "∨"):
             _refuse_numbers(verb, aligned)
-        return verb.define(pb, tolerance, *values)
+        watch = watching()
+        return verb.define(pb, tolerance, *values) if watch is None else watch.scalar(verb, tolerance, aligned, values)
     with np.errstate(all="ignore"):
         return checked(verb.define(np, tolerance, *values), values)
 
@@ -168,7 +170,9 @@ def _on_nested(verb: Scalar, tolerance: float, arguments: tuple[Value, ...]) -> 
         own = (element(a, i if rank_of(a) else ()) if is_nested(a) or rank_of(a) else a for a in arguments)
         return pervade(verb, tolerance, *own)
 
-    return Nested(lead.shape, at, flat=lead.flat)
+    made = Nested(lead.shape, at, flat=lead.flat)
+    watch = watching()
+    return made if watch is None else watch.nest(made)
 
 
 # Definitions --------------------------------------------------------------------------------------------------
@@ -286,7 +290,7 @@ def _residue(m: Any, ct: float, a: Any, b: Any) -> Any:
 
 def close(m: Any, ct: float, a: Any, b: Any) -> Any:
     """Whether numbers are equal within the comparison tolerance."""
-    if not ct or (kind_of(a) in "iU" and kind_of(b) in "iU"):
+    if not ct or all(isinstance(x, int) or kind_of(x) in "iU" for x in (a, b)):
         return a == b
     if kind_of(a) == "U" or kind_of(b) == "U":
         return a == b
@@ -441,7 +445,7 @@ def circle(which: int) -> Scalar:
             made = found(m, x.astype(complex))
         return made
 
-    return Scalar("○", define, "float")
+    return Scalar(f"{which}○", define, "float")
 
 
 def _common_divisor(a: float, b: float) -> float:
