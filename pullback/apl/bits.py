@@ -1,13 +1,13 @@
-"""Which values of a traced function have the bits that a session would compute, and how small they can be.
+"""What is known of the numbers of a traced function: whether they have a session's bits, and how large they can be.
 
 Compiled code adds and multiplies in another order than NumPy, fuses a multiplication with an addition, and has other
-functions of libm. The last digits of such a *rough* value differ from a session's. Under `pb.exact()` they do only for
+functions of libm. The last digits of such a *rough* number differ from a session's. Under `pb.exact()` they do only for
 reductions and libm.
 """
 
 from __future__ import annotations
 
-from math import inf, prod
+from math import prod, sqrt
 from typing import Any, Final
 
 from pullback.ir import nodes as ir
@@ -16,11 +16,18 @@ from pullback.tracing.array import Array
 from pullback.tracing.making import axes_for
 from pullback.tracing.tracer import current
 
+LARGE: Final = 1e50  # numbers beyond are left to the session
+WHOLE: Final = 2.0**53  # integers up to here are floating-point numbers, too
 KEPT: Final = frozenset(
     ("abs", "maximum", "minimum", "floor", "ceil", "round", "trunc", "sign", "copysign", "remainder")
 )
 """Primitives whose result has the right bits if their arguments have."""
 IN_ORDER: Final = frozenset(("divide", "sqrt"))  # such primitives under `pb.exact()`
+BETWEEN: Final = {"sin": 1.0, "cos": 1.0, "tanh": 1.0, "sign": 1.0, "log": 1e3, "asinh": 1e3, "atan": 2.0, "acos": 4.0,
+                  "asin": 2.0}  # fmt: skip
+"""The largest magnitude of some functions."""
+
+Range = tuple[float, float]
 
 
 def element_of(x: Array) -> ir.Scalar:
@@ -28,20 +35,15 @@ def element_of(x: Array) -> ir.Scalar:
     return x.element(tuple(as_index(v) for v in axes_for(x.extents)))
 
 
-def defined(x: Array) -> ir.Scalar:
+def defined(x: Any) -> ir.Scalar | None:
     """The expression of any element; that of the statement which makes the array, if there is one."""
-    e = element_of(x)
+    e = element_of(x) if isinstance(x, Array) else None
     return (_defined(e.ref) or e) if isinstance(e, ir.Get) else e
 
 
-def is_rough(x: Any, exact: bool) -> bool:
+def is_rough(x: Array, exact: bool) -> bool:
     """Whether the bits of a floating-point array may differ from a session's."""
-    return isinstance(x, Array) and _rough(element_of(x), exact)
-
-
-def least(x: Any) -> float:
-    """A number that no element is below."""
-    return _least(element_of(x)) if isinstance(x, Array) else float(x)
+    return _rough(element_of(x), exact)
 
 
 def _defined(ref: ir.Ref) -> ir.Scalar | None:
@@ -86,39 +88,120 @@ def _rough(e: ir.Scalar, exact: bool) -> bool:
             return True
 
 
-def _least(e: ir.Scalar) -> float:
-    match e:
-        case ir.Const():
-            return float(e.value)
-        case ir.Zero():
-            return 0.0
-        case ir.Get():
-            value = None if _is_given(e.ref) else _defined(e.ref)
-            return -inf if value is None else _least(value)
-        case ir.Cast():
-            return 0.0 if e.arg.dtype.is_bool else _least(e.arg)
-        case ir.Bracket():
-            return min(0.0, _least(e.arg))
-        case ir.Select():
-            return min(_least(e.then), _least(e.otherwise))
-        case ir.Add():
-            return sum(_least(a) for a in e.args)
-        case ir.Mul(args=(a, b)) if a is b:
-            return 0.0
-        case ir.Mul():
-            found = [_least(a) for a in e.args]
-            return prod(found) if min(found) >= 0 else -inf
-        case ir.Apply():
-            match e.primitive.name:
-                case "exp" | "abs" | "sqrt":
-                    return 0.0
-                case "maximum":
-                    return max(_least(a) for a in e.args)
-                case "minimum":
-                    return min(_least(a) for a in e.args)
-            return -inf
-        case ir.Reduce():
-            low = _least(e.arg)
-            return low if e.op in ("max", "min") else 0.0 if e.op == "sum" and low >= 0 else -inf
-        case _:
-            return -inf
+class Ranges:
+    """The ranges of numbers, if the tests of a watch hold.
+
+    Numbers that come from outside, from a loop's state or a call, and those that a test has seen are at most `LARGE`,
+    and integers at most `WHOLE`.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[ir.Scalar, Range] = {}
+        self._tested: set[Any] = set()
+
+    def of(self, x: Any) -> Range:
+        """The least and the greatest number of an array, as far as is known."""
+        return self._range(element_of(x)) if isinstance(x, Array) else (float(x), float(x))
+
+    def size(self, x: Any) -> float:
+        """The largest magnitude."""
+        return max(map(abs, self.of(x)))
+
+    def tested(self, x: Array) -> None:
+        """Note that a test has seen an array."""
+        e = element_of(x)
+        self._tested.add(e.ref if isinstance(e, ir.Get) else e)
+        self._known.clear()
+
+    def _range(self, e: ir.Scalar) -> Range:
+        found = self._known.get(e)
+        if found is None:
+            found = self._known[e] = self._found(e)
+        return found
+
+    def _found(self, e: ir.Scalar) -> Range:
+        most = LARGE if e.dtype.is_floating else WHOLE
+        if e.dtype.is_bool:
+            return 0.0, 1.0
+        if e in self._tested:
+            return -most, most
+        match e:
+            case ir.Const():
+                return float(e.value), float(e.value)
+            case ir.Zero():
+                return 0.0, 0.0
+            case ir.Get():
+                value = None if e.ref in self._tested or _is_given(e.ref) else _defined(e.ref)
+                return (-most, most) if value is None else self._range(value)
+            case ir.Cast():
+                return self._range(e.arg)
+            case ir.Bracket():
+                low, high = self._range(e.arg)
+                return min(low, 0.0), max(high, 0.0)
+            case ir.Select():
+                return _around(self._range(e.then), self._range(e.otherwise))
+            case ir.Add():
+                parts = [self._range(a) for a in e.args]
+                return sum(low for low, _ in parts), sum(high for _, high in parts)
+            case ir.Mul():
+                return self._product(e.args)
+            case ir.Apply():
+                return self._applied(e.primitive.name, [self._range(a) for a in e.args], most)
+            case ir.Reduce():
+                return self._reduced(e, most)
+            case _:
+                return -most, most
+
+    def _product(self, args: tuple[ir.Scalar, ...]) -> Range:
+        made = (1.0, 1.0)
+        for k, a in enumerate(args):
+            if a in args[:k]:
+                continue
+            low, high = _times(self._range(a), self._range(a)) if args.count(a) == 2 else self._range(a)
+            made = _times(made, (max(low, 0.0), high) if args.count(a) == 2 else (low, high))
+            if args.count(a) > 2:
+                made = (-float("inf"), float("inf"))
+        return made
+
+    def _applied(self, name: str, given: list[Range], most: float) -> Range:
+        low, high = given[0]
+        match name:
+            case "exp":
+                return 0.0, most
+            case "abs":
+                return max(low, -high, 0.0), max(-low, high)
+            case "sqrt":
+                return 0.0, sqrt(max(high, 0.0))
+            case "maximum":
+                return max(low, given[1][0]), max(high, given[1][1])
+            case "minimum":
+                return min(low, given[1][0]), min(high, given[1][1])
+            case "floor" | "ceil" | "round" | "trunc":
+                return low - 1, high + 1
+            case "divide" if given[1][0] > 0:
+                return _times(given[0], (1 / given[1][1], 1 / given[1][0]))
+            case "remainder":
+                room = max(map(abs, (*given[0], *given[1])))
+                return -room, room
+            case _:
+                room = BETWEEN.get(name, most)
+                return -room, room
+
+    def _reduced(self, e: ir.Reduce, most: float) -> Range:
+        low, high = self._range(e.arg)
+        if e.op in ("max", "min"):
+            return low, high
+        if e.op != "sum":
+            return -most, most
+        sizes = [v.extent.constant for v in e.vars]
+        count = prod(float("inf") if n is None else n for n in sizes)
+        return count * low if low else 0.0, count * high if high else 0.0
+
+
+def _around(a: Range, b: Range) -> Range:
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def _times(a: Range, b: Range) -> Range:
+    made = [x * y if x and y else 0.0 for x in a for y in b]
+    return min(made), max(made)

@@ -14,7 +14,7 @@ from pullback.apl.functions import Verb
 from pullback.apl.scopes import NativeOperator, Scope, still_true, taking
 from pullback.apl.table import Settings
 from pullback.apl.values import Value, from_python, is_nested, lifted, settled
-from pullback.apl.watch import refuse, unwatched, watched
+from pullback.apl.watch import called, refuse, unwatched
 from pullback.apl.workspace import Workspace, read_text
 from pullback.calls.function import Function as Traced
 from pullback.derivatives import grad, value_and_grad
@@ -154,7 +154,7 @@ class Compiled(Verb):
         with taking(self.taken), unwatched():
             found = self.made[both](*arguments)
         for leaf in leaves(found):
-            watched(leaf)
+            called(leaf)
         return from_python(found)
 
 

@@ -265,7 +265,7 @@ class _Body:
                     shapes.append(rebuild)
                     numbers = _numbers(parts)
                     kinds.append("".join(map(kind_of, numbers)))
-                    return (*numbers, *held())
+                    return (*numbers, *held(numbers))
 
             return traced
 

@@ -23,13 +23,14 @@ from typing import Any, Final
 import numpy as np
 
 import pullback as pb
+from pullback.apl.bits import LARGE, WHOLE
 from pullback.apl.compiled import to_python
 from pullback.apl.dfns import Function
 from pullback.apl.functions import Shy, plain
 from pullback.apl.scopes import Taken, still_true, taking
 from pullback.apl.tree import Dfn
 from pullback.apl.values import NDArray, Value, from_python
-from pullback.apl.watch import WHOLE, NotSameError, Watch
+from pullback.apl.watch import NotSameError, Watch
 from pullback.calls.function import Function as Traced
 from pullback.errors import PullbackError
 from pullback.single_flight import deep_recursion
@@ -352,7 +353,7 @@ _SEEN: Final[dict[int, weakref.ref[NDArray]]] = registered({}, "large arrays tha
 
 
 def _is_ordinary(x: Value) -> bool:
-    """Whether all numbers are finite, and integers no larger than floating-point numbers hold."""
+    """Whether no number is large, and none is without a value: what `bits.Ranges` takes for granted."""
     if x.dtype == object:
         return all(map(_is_ordinary, x.ravel()))
     if x.dtype.kind not in "if":
@@ -360,7 +361,7 @@ def _is_ordinary(x: Value) -> bool:
     seen = _SEEN.get(id(x))
     if seen is not None and seen() is x:
         return True
-    held = bool(np.isfinite(x).all() if x.dtype.kind == "f" else (np.abs(x) <= int(WHOLE)).all() and x.min(initial=0) > -(2**62))
+    held = bool(np.abs(x).max(initial=0) <= LARGE if x.dtype.kind == "f" else x.min(initial=0) >= -WHOLE and x.max(initial=0) <= WHOLE)
     if held and x.size > SMALL:
         key = id(x)
         _SEEN[key] = weakref.ref(x, lambda _: _SEEN.pop(key, None))

@@ -1,8 +1,8 @@
 """What must hold for compiled code to mean what a session computes.
 
 A session refuses results that are not finite, takes 0÷0 as 1, and turns integers that overflow into floating-point
-numbers; compiled code does not. While a `Watch` is active in a thread, each verb that is traced there adds a test of its
-arguments or its result. The tests together are one more result of the function. A construct that needs a test which
+numbers; compiled code does not. While a `Watch` is active in a thread, each verb that is traced there adds a test of
+its arguments or its result, unless that is known from the ranges of the numbers. The tests together are one more result of the function. A construct that needs a test which
 nobody has written is refused.
 
 Tests are made where their operands are. Inside of `¨`, `⍤` and the like they hold for all indices, and a loop or a
@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
 import pullback as pb
-from pullback.apl.bits import defined, is_rough, least
+from pullback.apl.bits import LARGE, WHOLE, Ranges, defined, is_rough
 from pullback.apl.numbers import as_numbers, kind_of
 from pullback.apl.values import Value, holds_traced, lifted, shape_of
 from pullback.ir import expr
@@ -31,8 +31,8 @@ from pullback.tracing.making import axes_for, from_ref
 from pullback.tracing.tracer import current
 from pullback.verbs.nested import Nested
 
-LARGE: Final = 1e300  # numbers beyond are left to the session
-WHOLE: Final = 2.0**53  # integers up to here are floating-point numbers, too
+ROOM: Final = 1e300  # numbers up to here need no test, as they are finite
+LOG_LARGE: Final = 115.0
 MOST: Final = 400  # tests of a function
 
 
@@ -93,10 +93,12 @@ def first_held() -> tuple[Any, ...]:
     return () if _NOW.watch is None else (True,)
 
 
-def held(*before: Any) -> tuple[Any, ...]:
-    """Whether the tests of the block hold, and those of the loop's steps before; nothing without a watch."""
+def held(results: Sequence[Any], *before: Any) -> tuple[Any, ...]:
+    """Whether the tests of the block hold, also of its results, and of the steps before; nothing without a watch."""
     if _NOW.watch is None:
         return ()
+    for x in results:
+        watched(x)
     found = _NOW.watch.held()
     return (pb.logical_and(before[0], found) if before else found,)
 
@@ -107,10 +109,16 @@ def passed(*found: Any) -> None:
         _NOW.watch.must(found[0])
 
 
+def called(x: Any) -> None:
+    """Test a result of a function that is compiled in a session, too, if there is a watch."""
+    if _NOW.watch is not None:
+        _NOW.watch.made(x, most=0.0)
+
+
 def watched(x: Any) -> Any:
     """Return a value made of those of an operand, with its test if there is a watch."""
     if _NOW.watch is not None:
-        _NOW.watch.made(x.array if isinstance(x, Nested) else x)
+        _NOW.watch.made(x.array if isinstance(x, Nested) else x, most=LARGE)
     return x
 
 
@@ -120,7 +128,6 @@ class _Block:
     def __init__(self) -> None:
         self.scope = current().scope
         self.tests: list[ir.Scalar] = []
-        self.finite: dict[int, tuple[Array, ir.Scalar | None]] = {}
         self.nests: dict[int, _Nest] = {}
 
 
@@ -144,6 +151,7 @@ class Watch:
     def __init__(self, exact: bool, going: Callable[[], bool] = lambda: True) -> None:
         self.exact = exact
         self.going = going
+        self.ranges = Ranges()
         self._blocks: list[_Block] = []
         self._count = 0
 
@@ -166,16 +174,12 @@ class Watch:
 
     def held(self) -> Any:
         """Whether all tests of the block hold, as an array of the block."""
-        block = self._blocks[-1]
         self._compute()
-        for value, test in list(block.finite.values()):
-            if test is None:
-                self.must((pb.sum(pb.abs(value)) if value.rank else pb.abs(value)) <= LARGE)
-            else:
-                block.tests.append(test)
-        block.finite.clear()
+        tests = dict.fromkeys(self._blocks[-1].tests)
+        if len(tests) > MOST:
+            raise NotSameError("too many tests")
         found: Any = True
-        for test in dict.fromkeys(block.tests):
+        for test in tests:
             own = from_ref(current().build((), [test], ["same"], None)[0])
             found = own if found is True else pb.logical_and(found, own)
         return found
@@ -188,48 +192,7 @@ class Watch:
             raise NotSameError("a loop")
         return block
 
-    # Tests ------------------------------------------------------------------------------------------------------
-
-    def must(self, test: Any) -> None:
-        """Add a test of truth values; it is to hold for all elements, and for all indices around it."""
-        block = self._here()
-        self._count += 1
-        if self._count > MOST:
-            raise NotSameError("too many tests")
-        if isinstance(test, bool | np.bool_):
-            if not test:
-                raise NotSameError("a test that never holds")
-            return
-        block.tests.append(_for_all(test))
-
-    def made(self, x: Any) -> Any:
-        """Return a new value, whose numbers are to be finite."""
-        if isinstance(x, Array) and kind_of(x) == "f" and x.literal is None:
-            block = self._here()
-            self._count += 1
-            test = _for_all(pb.abs(x) <= LARGE) if current().lifted else None
-            block.finite[id(x)] = x, test
-        return x
-
-    def covered(self, x: Any) -> None:
-        """Leave out the test of a value, as it is finite if a result made of it is."""
-        self._blocks[-1].finite.pop(id(x), None)
-
-    def handed(self, x: Any) -> Any:
-        """Return the value of an operand, which becomes a part of a value that is tested."""
-        self.covered(x)
-        self._compute()
-        return x
-
-    def _compute(self) -> None:
-        """Compute the elements of the nests that were made for the indices in scope, as a session does."""
-        block = self._blocks[-1]
-        for key, own in list(block.nests.items()):
-            if own.lifted == tuple(current().lifted):
-                del block.nests[key]
-                array = own.nest.array if own.computed is not False else None
-                if own.computed:
-                    self.made(array)
+    # Nests ------------------------------------------------------------------------------------------------------
 
     def nest(self, x: Nested) -> Nested:
         """Return a nest whose elements a session computes all, also those that nobody needs here."""
@@ -245,18 +208,54 @@ class Watch:
         self._here().nests[id(watched)] = own
         return x
 
-    def summed(self, x: Any) -> None:
-        """Leave out the terms of a sum: it is finite only if they are. Terms that are sums may cancel before."""
-        array = x.array if isinstance(x, Nested) else x
-        if isinstance(defined(array), ir.Mul | ir.Get):
-            self.covered(array)
-            if isinstance(x, Nested):
-                self._blocks[-1].nests.pop(id(x.element), None)
+    def handed(self, x: Any) -> Any:
+        """Return the value of an operand, which ends here."""
+        self._compute()
+        return x
 
-    def small(self, x: Any) -> None:
-        """Test integers: up to `WHOLE` they are the same in floating point."""
-        if isinstance(x, Array) and x.index is None and x.literal is None:
-            self.must(pb.abs(x) <= int(WHOLE))
+    def _compute(self) -> None:
+        """Compute the elements of the nests that were made for the indices in scope, as a session does."""
+        block = self._blocks[-1]
+        for key, own in list(block.nests.items()):
+            if own.lifted == tuple(current().lifted):
+                del block.nests[key]
+                if own.computed is not False:
+                    assert own.nest.array is not None
+
+    # Tests ------------------------------------------------------------------------------------------------------
+
+    def must(self, test: Any) -> None:
+        """Add a test of truth values; it is to hold for all elements, and for all indices around it."""
+        block = self._here()
+        self._count += 1
+        if isinstance(test, bool | np.bool_):
+            if not test:
+                raise NotSameError("a test that never holds")
+        else:
+            block.tests.append(_for_all(test))
+
+    def made(self, x: Any, factors: Sequence[Any] = (), most: float = ROOM) -> Any:
+        """Return a new value, with a test that its numbers are not large, unless that is known.
+
+        Args:
+            factors: integers whose product it is.
+            most: the largest magnitude that needs no test.
+        """
+        if not isinstance(x, Array) or x.literal is not None or x.index is not None or kind_of(x) == "b":
+            return x
+        if kind_of(x) == "i":
+            if self.ranges.size(x) > WHOLE:
+                self.must(pb.abs(_product(factors)) <= WHOLE if factors else pb.abs(x) <= int(WHOLE))
+                self.ranges.tested(x)
+        elif not self.ranges.size(x) <= most:
+            self.must((pb.abs(x) if current().lifted or not x.rank else pb.sum(pb.abs(x))) <= LARGE)
+            self.ranges.tested(x)
+        return x
+
+    def whole(self, x: Array) -> Array:
+        """Note that integers have been tested."""
+        self.ranges.tested(x)
+        return x
 
     def steady(self, *values: Any) -> None:
         """Refuse rough numbers where a last digit decides: a comparison, a rounding, a zero."""
@@ -304,30 +303,32 @@ class Watch:
     def reduced(self, glyph: str, x: Any, made: Any, axes: int | None) -> Any:
         """Return a reduction or a scan of an array by + × ⌈ ⌊, with its test."""
         if kind_of(x) == "f":
-            if glyph == "+":
-                self.summed(x)
-            return self.made(made) if glyph in "+×" else made
+            if glyph not in "+×":
+                return made
+            return self.made(made, most=ROOM if isinstance(defined(made), ir.Reduce) and glyph == "+" else 0.0)
         sizes = pb.abs(pb.astype(as_numbers(x) if kind_of(x) == "b" else lifted(x), pb.float64))
-        if glyph == "+":
+        if glyph == "+" and kind_of(x) != "b":
             self.must(pb.sum(sizes, axis=axes) <= WHOLE)
         elif glyph == "×":
             self.must(pb.prod(pb.maximum(sizes, 1.0), axis=axes) <= WHOLE)
+        if isinstance(made, Array):
+            self.ranges.tested(made)
         return made
 
     def reduced_nest(self, glyph: str, x: Nested, made: Any) -> None:
         """Test a reduction of a nest."""
         if not glyph:
             raise NotSameError("a reduction of a nest by another verb than + × ⌈ ⌊")
+        self._blocks[-1].nests.pop(id(x.element), None)  # all elements are computed here
         self.reduced(glyph, x.array, made.array if isinstance(made, Nested) else made, None)
-        if glyph == "+":
-            self.summed(x)
 
     def product(self, x: Any, y: Any, made: Any) -> Any:
         """Return an inner product +.×, with its test."""
         if kind_of(made) == "f":
-            return self.made(made)
+            return self.made(made, most=ROOM if isinstance(defined(made), ir.Reduce) else 0.0)
         most = [pb.max(pb.abs(pb.astype(lifted(v), pb.float64))) for v in (x, y)]
         self.must(most[0] * most[1] * float(shape_of(lifted(x))[-1]) <= WHOLE)
+        self.ranges.tested(made)
         return made
 
 
@@ -338,6 +339,14 @@ def _for_all(test: Any) -> ir.Scalar:
     bound = [v for v in (*current().lifted, *axes) if v in e.free]
     own = [Var(v.name, v.extent) for v in bound]
     return expr.reduce("all", own, Substitution({v: as_index(w) for v, w in zip(bound, own)}).scalar(e))
+
+
+def _product(factors: Sequence[Any]) -> Any:
+    """The product of arrays and numbers, in floating point."""
+    made: Any = 1.0
+    for x in factors:
+        made = made * (float(x) if _is_number(x) else pb.astype(x, pb.float64))
+    return made
 
 
 # The verbs on numbers, each with what must hold --------------------------------------------------------------------
@@ -352,65 +361,40 @@ def _plain(w: Watch, verb: Any, ct: float, *values: Any) -> Any:
     return verb.define(pb, ct, *values)
 
 
-def _sum(w: Watch, verb: Any, ct: float, a: Any, b: Any) -> Any:
-    made = verb.define(pb, ct, a, b)
-    if kind_of(made) != "f":
-        w.small(made)
-        return made
-    for x, other in ((a, b), (b, a)):
-        if _is_number(other) or (_is_whole(x) and not is_rough(other, False)):
-            w.covered(x)
-    return w.made(made)
+def _bounded(w: Watch, verb: Any, ct: float, *values: Any) -> Any:
+    """A verb that is defined for all numbers, and may make large ones."""
+    return w.made(verb.define(pb, ct, *values))
 
 
-def _is_whole(x: Any) -> bool:
-    """Whether no other number cancels a part of x: it is one reduction or one function."""
-    return isinstance(x, Array) and isinstance(defined(x), ir.Reduce | ir.Apply)
-
-
-def _product(w: Watch, verb: Any, ct: float, a: Any, b: Any) -> Any:
-    made = verb.define(pb, ct, a, b)
-    if kind_of(made) != "f":
-        if isinstance(made, Array) and made.index is None and made.literal is None:
-            w.must(pb.abs(_float(a) * _float(b)) <= WHOLE)
-        return made
-    for x, other in ((a, b), (b, a)):
-        if _is_number(other) and abs(other) >= 1e-9:
-            w.covered(x)
-    return w.made(made)
-
-
-def _float(x: Any) -> Any:
-    return float(x) if _is_number(x) else pb.astype(x, pb.float64)
-
-
-def _negative(w: Watch, verb: Any, ct: float, x: Any) -> Any:
-    w.covered(x)
-    return w.made(verb.define(pb, ct, x))
+def _times(w: Watch, verb: Any, ct: float, a: Any, b: Any) -> Any:
+    return w.made(verb.define(pb, ct, a, b), (a, b))
 
 
 def _quotient(w: Watch, verb: Any, ct: float, *values: Any) -> Any:
-    a, b = (1.0, *values) if len(values) == 1 else values
-    low = least(b)
-    if low <= 0:
+    b = values[-1]
+    if w.ranges.of(b)[0] <= 0:
         w.steady(b)
         w.must(b != 0)
-    made = verb.define(pb, ct, *values)
-    if not _is_number(a) or not abs(a) >= 1e-9 or low < 1e-9:
-        return w.made(made)
-    w.covered(b)  # it is finite where the quotient is not zero
-    w.must(pb.abs(made) >= abs(a) / LARGE)
-    return made
+        made = verb.define(pb, ct, *values)
+        return w.made(made, most=0.0)
+    return w.made(verb.define(pb, ct, *values))
 
 
 def _exponential(w: Watch, verb: Any, ct: float, x: Any) -> Any:
-    return w.made(verb.define(pb, ct, x))
+    if not w.ranges.of(x)[1] <= LOG_LARGE:
+        w.must((x if current().lifted or not x.rank else pb.max(x)) <= LOG_LARGE)
+    return verb.define(pb, ct, x)
+
+
+def _tested(w: Watch, verb: Any, ct: float, *values: Any) -> Any:
+    """A verb whose result is tested, as there is none for some numbers."""
+    return w.made(verb.define(pb, ct, *values), most=0.0)
 
 
 def _above_zero(w: Watch, x: Any) -> None:
     if _is_number(x):
         w.must(x > 0)
-    elif least(x) <= 0:
+    elif w.ranges.of(x)[0] <= 0:
         w.steady(x)
         w.must(x > 0)
 
@@ -421,21 +405,26 @@ def _logarithm(w: Watch, verb: Any, ct: float, *values: Any) -> Any:
     if len(values) == 2:
         w.steady(values[0])
         w.must(values[0] != 1)
-    return w.made(verb.define(pb, ct, *values))
+    made = verb.define(pb, ct, *values)
+    return w.made(made, most=0.0) if len(values) == 2 else made
 
 
 def _power(w: Watch, verb: Any, ct: float, a: Any, b: Any) -> Any:
     if _is_number(b) and float(b).is_integer() and b >= 0:
         if kind_of_number(a) != "f" and isinstance(b, int):
-            w.must(pb.abs(_float(a)) ** float(b) <= WHOLE)
-            return verb.define(pb, ct, a, b)
+            made = verb.define(pb, ct, a, b)
+            return w.made(made, (a,) * b) if b <= 4 else _refused("a large power of integers")
         if kind_of_number(a) != "f":
             raise NotSameError("a power of integers to a number with a point")
     elif kind_of_number(a) != "f" and kind_of_number(b) != "f":
         raise NotSameError("a power of integers to integers")
     else:
         _above_zero(w, a)
-    return w.made(verb.define(pb, ct, a, b))
+    return w.made(verb.define(pb, ct, a, b), most=0.0)
+
+
+def _refused(what: str) -> NoReturn:
+    raise NotSameError(what)
 
 
 def kind_of_number(x: Any) -> str:
@@ -451,7 +440,7 @@ _CIRCLES: Final = {"1": False, "2": False, "3": False, "5": False, "6": False, "
 def _circle(w: Watch, verb: Any, ct: float, x: Any) -> Any:
     if _CIRCLES[verb.name[:-1]]:
         w.steady(x)
-    return w.made(verb.define(pb, ct, x))
+    return w.made(verb.define(pb, ct, x), most=1e9)
 
 
 def _sign(w: Watch, verb: Any, ct: float, x: Any) -> Any:
@@ -468,7 +457,7 @@ def _floor(w: Watch, verb: Any, ct: float, x: Any) -> Any:
     down = pb.floor(x) if verb.name == "⌊" else pb.ceil(x)
     made = pb.where(pb.abs(x - near) <= ct * pb.maximum(pb.abs(x), 1.0), near, down) if ct else down
     w.must(pb.abs(made) <= WHOLE)
-    return pb.astype(made, pb.int64)
+    return w.whole(pb.astype(made, pb.int64))
 
 
 def _residue(w: Watch, verb: Any, ct: float, a: Any, b: Any) -> Any:
@@ -494,9 +483,9 @@ def _number_of_truth(w: Watch, verb: Any, ct: float, a: Any, b: Any) -> Any:
 
 _Rule = Callable[..., Any]
 _RULES: Final[dict[tuple[str, int], _Rule]] = {
-    ("+", 1): _plain, ("-", 1): _negative, ("×", 1): _sign, ("÷", 1): _quotient, ("*", 1): _exponential,
-    ("⍟", 1): _logarithm, ("○", 1): _exponential, ("|", 1): _plain, ("⌈", 1): _floor, ("⌊", 1): _floor,
-    ("~", 1): _plain, ("+", 2): _sum, ("-", 2): _sum, ("×", 2): _product, ("÷", 2): _quotient, ("*", 2): _power,
+    ("+", 1): _plain, ("-", 1): _bounded, ("×", 1): _sign, ("÷", 1): _quotient, ("*", 1): _exponential,
+    ("⍟", 1): _logarithm, ("○", 1): _bounded, ("|", 1): _plain, ("⌈", 1): _floor, ("⌊", 1): _floor,
+    ("~", 1): _plain, ("+", 2): _bounded, ("-", 2): _bounded, ("×", 2): _times, ("÷", 2): _quotient, ("*", 2): _power,
     ("⍟", 2): _logarithm, ("|", 2): _residue, ("⌈", 2): _plain, ("⌊", 2): _plain, ("∧", 2): _number_of_truth,
     ("∨", 2): _number_of_truth, ("⍲", 2): _plain, ("⍱", 2): _plain,
     **{(glyph, 2): _comparison for glyph in "=≠<≤>≥"},

@@ -38,7 +38,7 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs import arrange
 from pullback.apl.verbs.scalar import shape_text
-from pullback.apl.watch import watched, handed, watching
+from pullback.apl.watch import handed, watching
 from pullback.arrays.subscript import subscript
 from pullback.errors import PullbackError
 from pullback.tracing.array import Array
@@ -108,7 +108,7 @@ class Each(Verb):
         at = lambda *i: self.f(*(element(a, i if rank_of(a) else ()) for a in given))
         if all(isinstance(a, Array) or not is_nested(a) for a in given):
             call = lambda *cells: handed(lifted(self.f(*map(from_python, cells))))
-            return watched(verbs.each(call)(*map(lifted, given)))
+            return verbs.each(call)(*map(lifted, given))
         made = Nested(frame, at)
         watch = watching()
         return made if watch is None else watch.nest(made)
@@ -224,7 +224,7 @@ class Rank(Verb):
                 raise _NestError
             return handed(lifted(made))
 
-        return watched(pb.build(tuple(frame), at))
+        return pb.build(tuple(frame), at)
 
 
 def _unsettled(a: Value) -> Value:

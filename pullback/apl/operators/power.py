@@ -100,7 +100,8 @@ class Power(Verb):
                 after, _ = flattened(step(rebuild([full[k] for k in range(len(start))])))
                 if any(after[k].index is not i + trip.index + 1 for k, i in counters.items()):
                     raise _NoCounterError
-                return (*(like(after[k], x) for k, x in zip(kept, state)), *held(*state[len(kept) :]))
+                now = [like(after[k], x) for k, x in zip(kept, state)]
+                return (*now, *held(now, *state[len(kept) :]))
 
         if not kept:
             refuse("a loop that only counts")
