@@ -7,7 +7,7 @@ reductions and libm.
 
 from __future__ import annotations
 
-from math import prod, sqrt
+from math import inf, prod, sqrt
 from typing import Any, Final
 
 from pullback.ir import nodes as ir
@@ -28,6 +28,11 @@ BETWEEN: Final = {"sin": 1.0, "cos": 1.0, "tanh": 1.0, "sign": 1.0, "log": 1e3, 
 """The largest magnitude of some functions."""
 
 Range = tuple[float, float]
+
+
+def _key(x: Array) -> Any:
+    e = element_of(x)
+    return e.ref if isinstance(e, ir.Get) else e
 
 
 def element_of(x: Array) -> ir.Scalar:
@@ -98,6 +103,7 @@ class Ranges:
     def __init__(self) -> None:
         self._known: dict[ir.Scalar, Range] = {}
         self._tested: set[Any] = set()
+        self._open: set[Any] = set()
 
     def of(self, x: Any) -> Range:
         """The least and the greatest number of an array, as far as is known."""
@@ -109,8 +115,13 @@ class Ranges:
 
     def tested(self, x: Array) -> None:
         """Note that a test has seen an array."""
-        e = element_of(x)
-        self._tested.add(e.ref if isinstance(e, ir.Get) else e)
+        self._open.discard(_key(x))
+        self._tested.add(_key(x))
+        self._known.clear()
+
+    def open(self, x: Array) -> None:
+        """Note that nothing is known of an array, whose numbers need not be finite."""
+        self._open.add(_key(x))
         self._known.clear()
 
     def _range(self, e: ir.Scalar) -> Range:
@@ -125,6 +136,8 @@ class Ranges:
             return 0.0, 1.0
         if e in self._tested:
             return -most, most
+        if (e.ref if isinstance(e, ir.Get) else e) in self._open:
+            return -inf, inf
         match e:
             case ir.Const():
                 return float(e.value), float(e.value)
@@ -160,7 +173,7 @@ class Ranges:
             low, high = _times(self._range(a), self._range(a)) if args.count(a) == 2 else self._range(a)
             made = _times(made, (max(low, 0.0), high) if args.count(a) == 2 else (low, high))
             if args.count(a) > 2:
-                made = (-float("inf"), float("inf"))
+                made = (-inf, inf)
         return made
 
     def _applied(self, name: str, given: list[Range], most: float) -> Range:
@@ -194,7 +207,7 @@ class Ranges:
         if e.op != "sum":
             return -most, most
         sizes = [v.extent.constant for v in e.vars]
-        count = prod(float("inf") if n is None else n for n in sizes)
+        count = prod(inf if n is None else n for n in sizes)
         return count * low if low else 0.0, count * high if high else 0.0
 
 

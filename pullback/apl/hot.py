@@ -24,7 +24,7 @@ import numpy as np
 
 import pullback as pb
 from pullback.apl.bits import LARGE, WHOLE
-from pullback.apl.compiled import to_python
+from pullback.apl.compiled import leaves, to_python
 from pullback.apl.dfns import Function
 from pullback.apl.functions import Shy, plain
 from pullback.apl.scopes import Taken, still_true, taking
@@ -282,7 +282,8 @@ def _function(f: Function, count: int, watch: Watch, shy: list[bool]) -> Any:
         with watch.active(), watch.block():
             made = f.evaluated(from_python(y), None if x is None else from_python(x))
             shy[:] = [isinstance(made, Shy)]
-            return to_python(plain(made)), watch.held()
+            found = to_python(plain(made))
+            return found, watch.held(leaves(found))
 
     def one(omega: Any) -> Any:
         return result(omega)

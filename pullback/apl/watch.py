@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from math import inf
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -97,9 +98,7 @@ def held(results: Sequence[Any], *before: Any) -> tuple[Any, ...]:
     """Whether the tests of the block hold, also of its results, and of the steps before; nothing without a watch."""
     if _NOW.watch is None:
         return ()
-    for x in results:
-        watched(x)
-    found = _NOW.watch.held()
+    found = _NOW.watch.held(results, LARGE)
     return (pb.logical_and(before[0], found) if before else found,)
 
 
@@ -110,16 +109,9 @@ def passed(*found: Any) -> None:
 
 
 def called(x: Any) -> None:
-    """Test a result of a function that is compiled in a session, too, if there is a watch."""
+    """Note a result of a function that is compiled in a session, too: its numbers need not be finite."""
     if _NOW.watch is not None:
-        _NOW.watch.made(x, most=0.0)
-
-
-def watched(x: Any) -> Any:
-    """Return a value made of those of an operand, with its test if there is a watch."""
-    if _NOW.watch is not None:
-        _NOW.watch.made(x.array if isinstance(x, Nested) else x, most=LARGE)
-    return x
+        _NOW.watch.ranges.open(x)
 
 
 class _Block:
@@ -129,6 +121,7 @@ class _Block:
         self.scope = current().scope
         self.tests: list[ir.Scalar] = []
         self.nests: dict[int, _Nest] = {}
+        self.open: dict[int, Array] = {}  # computed from numbers of which nothing is known, and to be tested
 
 
 class _Nest:
@@ -172,9 +165,13 @@ class Watch:
         finally:
             self._blocks.pop()
 
-    def held(self) -> Any:
-        """Whether all tests of the block hold, as an array of the block."""
+    def held(self, results: Sequence[Any], most: float = ROOM) -> Any:
+        """Whether all tests of the block hold, also those of its results, as an array of the block."""
+        for x in results:
+            self.made(x, most=most)
         self._compute()
+        for x in self._blocks[-1].open.values():
+            self.made(x, most=LARGE)
         tests = dict.fromkeys(self._blocks[-1].tests)
         if len(tests) > MOST:
             raise NotSameError("too many tests")
@@ -282,12 +279,32 @@ class Watch:
         if verb.need == "truth":
             for x in given:
                 self.truths(x)
+        if any(map(self._is_open, values)):
+            if verb.name in "+-×" and len(values) == 2:
+                return self._left_open(verb.define(pb, tolerance, *values), values)
+            for x in values:
+                self.made(x, most=LARGE)
         rule = _RULES.get((verb.name, len(values)))
         if rule is None and len(values) == 1 and verb.name[:-1] in _CIRCLES:
             rule = _circle
         if rule is None:
             raise NotSameError(f"{verb.name} has no test")
         return rule(self, verb, tolerance, *values)
+
+    def _is_open(self, x: Any) -> bool:
+        return isinstance(x, Array) and kind_of(x) == "f" and self.ranges.size(x) == inf
+
+    def _left_open(self, made: Array, values: Sequence[Any]) -> Array:
+        """Return a result that is tested later. Where it is finite, so are the numbers that it was made of."""
+        block = self._here()
+        self._count += 1
+        for x in values:
+            block.open.pop(id(x), None)
+        self.ranges.open(made)
+        if current().lifted:
+            return self.made(made, most=LARGE)  # type: ignore[no-any-return]
+        block.open[id(made)] = made
+        return made
 
     def table(self, glyph: str, x: Value | None, y: Value) -> None:
         """Refuse verbs of the table that have no test."""
@@ -302,6 +319,8 @@ class Watch:
 
     def reduced(self, glyph: str, x: Any, made: Any, axes: int | None) -> Any:
         """Return a reduction or a scan of an array by + × ⌈ ⌊, with its test."""
+        if self._is_open(x):
+            self.made(x, most=LARGE)
         if kind_of(x) == "f":
             if glyph not in "+×":
                 return made
@@ -324,6 +343,8 @@ class Watch:
 
     def product(self, x: Any, y: Any, made: Any) -> Any:
         """Return an inner product +.×, with its test."""
+        for v in filter(self._is_open, (x, y)):
+            self.made(v, most=LARGE)
         if kind_of(made) == "f":
             return self.made(made, most=ROOM if isinstance(defined(made), ir.Reduce) else 0.0)
         most = [pb.max(pb.abs(pb.astype(lifted(v), pb.float64))) for v in (x, y)]
