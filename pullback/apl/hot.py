@@ -1,9 +1,9 @@
 """Dfns that a session compiles by itself, because they take long.
 
-A named dfn of the workspace whose calls have taken `AFTER` seconds is compiled in a background thread, for the types and
-shapes of its arguments. The program has one more result: whether all numbers had the meaning that they have in a session
-(`watch`). If they had not, or if anything fails, the session evaluates the call as ever, which shows the exact result
-or error. So a dfn is compiled only if evaluating it again does no harm: the traced program has no effects.
+A dfn of the workspace whose calls have taken `AFTER` seconds is compiled in a background thread, for the types and
+shapes of its arguments. The program has one more result: whether all numbers had the meaning that they have in a
+session (`watch`). If they had not, or if anything fails, the session evaluates the call as ever, which shows the exact
+result or error. So a dfn is compiled only if evaluating it again does no harm: the traced program has no effects.
 
 A compiled version is used while the names that it read have the same values, and the settings, too.
 """
@@ -31,12 +31,13 @@ from pullback.apl.scopes import Taken, still_true, taking
 from pullback.apl.tree import Dfn
 from pullback.apl.values import NDArray, Value, from_python
 from pullback.apl.watch import NotSameError, Watch
+from pullback.apl.workspace import Workspace
 from pullback.calls.function import Function as Traced
 from pullback.errors import PullbackError
 from pullback.single_flight import deep_recursion
 from pullback.state import registered
 
-__all__ = ["Hot", "hot_by_default"]
+__all__ = ["Hot", "compile_by_itself"]
 
 AFTER: Final = 0.3  # seconds of evaluation until a dfn is compiled
 VERSIONS: Final = 4  # of a dfn: for types and shapes, and after changes of names
@@ -44,11 +45,6 @@ MISSES: Final = 3  # calls with a failed test until the test counts against a ve
 SMALL: Final = 4096  # elements that are looked at in each call
 EXIT: Final = 5.0  # seconds that the end of the process waits for a compiler
 TYPES: Final = frozenset("?ld")  # truth values, integers and floating-point numbers
-
-
-def hot_by_default() -> bool:
-    """Whether sessions compile by themselves: not if PULLBACK_APL_COMPILE is `off`."""
-    return os.environ.get("PULLBACK_APL_COMPILE", "") != "off"
 
 
 @dataclass(eq=False)
@@ -275,6 +271,12 @@ class Hot:
         atexit.unregister(self.close)
 
 
+def compile_by_itself(work: Workspace) -> None:
+    """Let a workspace compile dfns that take long, unless PULLBACK_APL_COMPILE is `off`."""
+    if os.environ.get("PULLBACK_APL_COMPILE", "") != "off":
+        work.hot = Hot()
+
+
 def _function(f: Function, count: int, watch: Watch, shy: list[bool]) -> Any:
     """The function of Pullback for a dfn, with one more result: whether all tests hold."""
 
@@ -362,7 +364,10 @@ def _is_ordinary(x: Value) -> bool:
     seen = _SEEN.get(id(x))
     if seen is not None and seen() is x:
         return True
-    held = bool(np.abs(x).max(initial=0) <= LARGE if x.dtype.kind == "f" else x.min(initial=0) >= -WHOLE and x.max(initial=0) <= WHOLE)
+    if x.dtype.kind == "f":
+        held = bool(np.abs(x).max(initial=0) <= LARGE)
+    else:
+        held = bool(x.min(initial=0) >= -WHOLE and x.max(initial=0) <= WHOLE)
     if held and x.size > SMALL:
         key = id(x)
         _SEEN[key] = weakref.ref(x, lambda _: _SEEN.pop(key, None))

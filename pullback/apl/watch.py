@@ -2,8 +2,8 @@
 
 A session refuses results that are not finite, takes 0÷0 as 1, and turns integers that overflow into floating-point
 numbers; compiled code does not. While a `Watch` is active in a thread, each verb that is traced there adds a test of
-its arguments or its result, unless that is known from the ranges of the numbers. The tests together are one more result of the function. A construct that needs a test which
-nobody has written is refused.
+its arguments or its result, unless that is known from the ranges of the numbers. The tests together are one more
+result of the function. A construct that needs a test which nobody has written is refused.
 
 Tests are made where their operands are. Inside of `¨`, `⍤` and the like they hold for all indices, and a loop or a
 branch hands them out as a part of its state.
@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 import pullback as pb
-from pullback.apl.bits import LARGE, WHOLE, Ranges, defined, is_rough
+from pullback.apl.bits import BETWEEN, LARGE, WHOLE, Ranges, defined, is_rough
 from pullback.apl.numbers import as_numbers, kind_of
 from pullback.apl.values import Value, holds_traced, lifted, shape_of
 from pullback.ir import expr
@@ -453,15 +453,16 @@ def kind_of_number(x: Any) -> str:
     return kind_of(x) if isinstance(x, Array) else "f" if isinstance(x, float) else "i"
 
 
-_CIRCLES: Final = {"1": False, "2": False, "3": False, "5": False, "6": False, "7": False, "¯3": False, "-3": False,
+_CIRCLES: Final = {"1": False, "2": False, "3": False, "5": False, "6": False, "7": False, "-3": False,
                    "-5": False, "4": False, "0": True, "-1": True, "-2": True, "-6": True, "-7": True}  # fmt: skip
 """The circular functions, and whether they end at some number, where a last digit decides."""
 
 
 def _circle(w: Watch, verb: Any, ct: float, x: Any) -> Any:
-    if _CIRCLES[verb.name[:-1]]:
+    ends = _CIRCLES[verb.name[:-1]]
+    if ends:
         w.steady(x)
-    return w.made(verb.define(pb, ct, x), most=1e9)
+    return w.made(verb.define(pb, ct, x), most=0.0 if ends else max(BETWEEN.values()))
 
 
 def _sign(w: Watch, verb: Any, ct: float, x: Any) -> Any:
