@@ -17,7 +17,7 @@ from pullback.tracing.making import axes_for
 from pullback.tracing.tracer import current
 
 LARGE: Final = 1e50  # numbers beyond are left to the session
-WHOLE: Final = 2.0**53  # integers up to here are floating-point numbers, too
+WHOLE: Final = 2.0**52  # integers up to here, and sums of two, are floating-point numbers, too
 KEPT: Final = frozenset(
     ("abs", "maximum", "minimum", "floor", "ceil", "round", "trunc", "sign", "copysign", "remainder")
 )

@@ -182,8 +182,6 @@ class Watch:
         return found
 
     def _here(self) -> _Block:
-        if not self.going():
-            raise NotSameError("the session has ended")
         block = self._blocks[-1]
         if current().scope is not block.scope:
             raise NotSameError("a loop")
@@ -276,6 +274,8 @@ class Watch:
 
     def scalar(self, verb: Any, tolerance: float, given: Sequence[Value], values: Sequence[Any]) -> Any:
         """Apply a verb on numbers, to the arguments as given and as converted."""
+        if not self.going():
+            raise NotSameError("the session has ended")
         if verb.need == "truth":
             for x in given:
                 self.truths(x)

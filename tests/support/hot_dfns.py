@@ -47,7 +47,7 @@ INTEGERS: Final[tuple[Callable[[NDArray], NDArray], ...]] = (
 
 
 def random_dfn(rng: np.random.Generator) -> str:
-    """The text of a dfn of ⍵."""
+    """The text of a dfn of ⍵ that gives one result for one argument."""
     text = "⍵"
     for _ in range(int(rng.integers(1, 5))):
         way = rng.random()
@@ -57,7 +57,7 @@ def random_dfn(rng: np.random.Generator) -> str:
             text = f"{rng.choice(np.array(NOUNS, object))} {rng.choice(np.array(TWO, object))} {text}"
         else:
             text = f"{random_verb(rng, 1)} {text}"
-    return f"{{{text}}}"
+    return f"{{{text}}}" if "?" not in text else random_dfn(rng)
 
 
 def random_arguments(rng: np.random.Generator) -> list[NDArray]:
