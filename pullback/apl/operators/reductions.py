@@ -196,12 +196,17 @@ def _of_identity(cell: NDArray, identity: Any) -> NDArray:
     return np.full(cell.shape, identity)
 
 
+def _is_small(y: NDArray, at: int) -> bool:
+    """Whether no sum along an axis can overflow."""
+    return bool(y.size) and max(-int(y.min()), int(y.max())) * y.shape[at] < 2**62
+
+
 def _known(glyph: str, y: NDArray, at: int, how: str) -> NDArray:
     """Reduce or scan by NumPy; integers become floating-point numbers if they overflow."""
     along: Callable[..., Any] = getattr(KNOWN[glyph][1], how)
-    plain = y.astype(np.int64) if y.dtype.kind in "biu" else y
+    plain = y.astype(np.int64, copy=False) if y.dtype.kind in "biu" else y
     made = np.asarray(along(plain, axis=at))
-    if plain.dtype.kind == "i" and glyph in "+×":
+    if plain.dtype.kind == "i" and glyph in "+×" and not (glyph == "+" and _is_small(plain, at)):
         exact = np.asarray(along(plain.astype(float), axis=at))
         if exact.size and np.abs(exact).max() >= 2.0**62:
             made = exact

@@ -86,7 +86,8 @@ def _by_numbers(y: Value, indices: Sequence[Value | None], s: Settings) -> Value
             places([int(wrong) + s.io], [n], s)
         grids.append(at)
         shape += [n] if i is None else i.shape
-    return simplified(np.asarray(y[np.ix_(*grids)]).reshape(shape))
+    picked = y[grids[0]] if y.ndim == 1 else y[np.ix_(*grids)]
+    return simplified(np.asarray(picked).reshape(shape))
 
 
 def _is_known(i: Array) -> bool:
