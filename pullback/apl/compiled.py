@@ -141,9 +141,10 @@ class Compiled(Verb):
         if not still_true(self.taken):
             self.made.clear()
             self.taken.clear()
-        if both not in self.made:
+        made = self.made.get(both)
+        if made is None:
             f = function_of(self.verb, getattr(self.verb, "called", "") or "f", left=both)
-            self.made[both] = f if self.derive is None else self.derive(f, wrt="omega")
+            made = self.made[both] = f if self.derive is None else self.derive(f, wrt="omega")
         if self.settings.fr == 325:
             refuse("⎕FR")
         arguments = [to_python(y)] if x is None else [to_python(x), to_python(y)]
@@ -152,16 +153,25 @@ class Compiled(Verb):
         if self.settings.fr == 325 and not is_tracing():
             arguments = list(map(narrowed, arguments))
         with taking(self.taken), unwatched():
-            found = self.made[both](*arguments)
+            found = made(*arguments)
         for leaf in leaves(found):
             called(leaf)
         return from_python(found)
 
 
+def compiled(verb: Verb, settings: Settings, derive: Callable[..., Any] | None = None) -> Compiled:
+    """The compiled verb, which the verb keeps: a line in a loop makes it once."""
+    kept: dict[Any, Compiled] = verb.__dict__.setdefault("_compiled", {})
+    key = derive, settings
+    if key not in kept:
+        kept[key] = Compiled(verb, settings, derive)
+    return kept[key]
+
+
 system.OPERATORS.update(
     {
-        "⎕C": NativeOperator(lambda f, s: Compiled(f, s)),
-        "⎕GRAD": NativeOperator(lambda f, s: Compiled(f, s, grad)),
-        "⎕VGRAD": NativeOperator(lambda f, s: Compiled(f, s, value_and_grad)),
+        "⎕C": NativeOperator(compiled),
+        "⎕GRAD": NativeOperator(lambda f, s: compiled(f, s, grad)),
+        "⎕VGRAD": NativeOperator(lambda f, s: compiled(f, s, value_and_grad)),
     }
 )

@@ -93,7 +93,7 @@ def still_true(taken: Taken) -> bool:
     def now(scope: Scope, name: str) -> Any:
         return scope.own_settings if name == "⎕" else scope.names.get(name)
 
-    return all(now(*place) is value for place, value in taken.items())
+    return all(now(*place) is value for place, value in list(taken.items()))  # another thread may add to them
 
 
 class Scope:
