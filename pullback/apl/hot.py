@@ -1,7 +1,7 @@
 """Dfns that a session compiles by itself, because they take long.
 
-A dfn of the workspace whose calls have taken `AFTER` seconds is compiled in a background thread, for the types and
-shapes of its arguments. The program has one more result: whether all numbers had the meaning that they have in a
+A named dfn of the workspace whose calls have taken `AFTER` seconds is compiled in a background thread, for the types
+and shapes of its arguments. The program has one more result: whether all numbers had the meaning that they have in a
 session (`watch`). If they had not, or if anything fails, the session evaluates the call as ever, which shows the exact
 result or error. So a dfn is compiled only if evaluating it again does no harm: the traced program has no effects.
 
@@ -113,7 +113,7 @@ class Hot:
 
     def result(self, f: Function, y: Value, x: Value | None) -> Value | Shy:
         """The result of a call, from compiled code if it has it."""
-        if f.scope.parent is not None or f.operator is not None:
+        if f.scope.parent is not None or f.operator is not None or not f.called:
             return f.evaluated(y, x)
         record = self.records.get(f.dfn)
         if record is None:

@@ -72,6 +72,7 @@ class _Taking(PerThread):
 
 
 _TAKING: Final = _Taking()
+_CHANGED: Final = object()  # the value of a name that changed while a function was compiled in another thread
 
 
 @contextmanager
@@ -162,7 +163,9 @@ class Scope:
         """Record that functions being compiled depend on a name outside of them."""
         if not self.is_traced:
             for taken in _TAKING.now:
-                taken[self, name] = value
+                before = taken.setdefault((self, name), value)
+                if before is not value:
+                    taken[self, name] = _CHANGED
 
     def change(self, name: str, value: Value) -> None:
         """Change an existing name where it is defined; in a branch the change stays local."""
