@@ -86,11 +86,16 @@ class Function(Verb):
 
     def result(self, y: Value, x: Value | None = None) -> Value | Shy:
         """The value, marked where the statement is an assignment."""
-        hot = None if self.scope.host is None else self.scope.host.hot
-        if hot is None or is_tracing():
+        hot = self.hot
+        if hot is None:
             return self.evaluated(y, x)
-        found: Value | Shy = hot.result(self, y, x)
+        found: Value | Shy = hot.result(self, y, x, self.evaluated)
         return found
+
+    @property
+    def hot(self) -> Any:
+        """What compiles dfns of a session that take long; None if there is nothing."""
+        return None if self.scope.host is None or is_tracing() else self.scope.host.hot
 
     def evaluated(self, y: Value, x: Value | None = None) -> Value | Shy:
         """The result, computed verb by verb."""
@@ -98,7 +103,11 @@ class Function(Verb):
         with CALLS.deeper(most, self, f"inside one another{how}"):
             made: Any = TailCall(self, y, x)
             for _ in range(DEEPEST_TRACED if is_tracing() else TAIL_CALLS):
-                made = made.f.ended(made.y, made.x)
+                f, hot = made.f, made.f.hot
+                if f is self or hot is None:
+                    made = f.ended(made.y, made.x)
+                else:  # a tail call of another dfn
+                    made = hot.result(f, made.y, made.x, f.ended)
                 if not isinstance(made, TailCall):
                     return made
             if is_tracing():  # counting by static values is a loop, too, once it has been unrolled long enough

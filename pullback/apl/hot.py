@@ -25,7 +25,7 @@ import numpy as np
 import pullback as pb
 from pullback.apl.bits import LARGE, WHOLE
 from pullback.apl.compiled import leaves, to_python
-from pullback.apl.dfns import Function
+from pullback.apl.dfns import Function, TailCall
 from pullback.apl.functions import Shy, plain
 from pullback.apl.scopes import Taken, still_true, taking
 from pullback.apl.tree import Dfn
@@ -111,10 +111,10 @@ class Hot:
 
     # Calls ------------------------------------------------------------------------------------------------------
 
-    def result(self, f: Function, y: Value, x: Value | None) -> Value | Shy:
-        """The result of a call, from compiled code if it has it."""
+    def result(self, f: Function, y: Value, x: Value | None, evaluate: Callable[..., Any]) -> Any:
+        """The result of a call: from compiled code if it has it, else from `evaluate`, which may give a tail call."""
         if f.scope.parent is not None or f.operator is not None or not f.called:
-            return f.evaluated(y, x)
+            return evaluate(y, x)
         record = self.records.get(f.dfn)
         if record is None:
             record = self.records[f.dfn] = _Record(f.name)
@@ -124,9 +124,9 @@ class Hot:
             if found is not None:
                 return found
         start = time.perf_counter()
-        made = f.evaluated(y, x)
+        made = evaluate(y, x)
         record.seconds += time.perf_counter() - start
-        if record.seconds >= self.after:
+        if not isinstance(made, TailCall) and record.seconds >= self.after:
             self._consider(record, f, given, made)
         return made
 

@@ -134,6 +134,14 @@ def test_what_has_effects_is_evaluated(text: str) -> None:
         assert work["n"] == 3
 
 
+def test_a_tail_call_of_another_dfn_is_compiled() -> None:
+    work = hot_workspace()
+    work.evaluate("f←{⍵+1} ⋄ even←{⍵=0:1 ⋄ odd ⍵-1} ⋄ odd←{⍵=0:0 ⋄ even ⍵-1}")
+    assert work.evaluate("{f ⍵}¨⍳3").tolist() == [2, 3, 4]
+    assert calls(work) == 2
+    assert work.evaluate("even 5000").item() == 1
+
+
 def test_a_function_of_python_is_evaluated() -> None:
     seen: list[Any] = []
     work = hot_workspace()
