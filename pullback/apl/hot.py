@@ -41,6 +41,7 @@ __all__ = ["Hot", "compile_by_itself"]
 
 AFTER: Final = 0.3  # seconds of evaluation until a dfn is compiled
 VERSIONS: Final = 4  # of a dfn: for types and shapes, and after changes of names
+KEPT: Final = 500  # dfns that are looked at
 MISSES: Final = 3  # calls with a failed test until the test counts against a version
 SMALL: Final = 4096  # elements that are looked at in each call
 EXIT: Final = 5.0  # seconds that the end of the process waits for a compiler
@@ -103,7 +104,7 @@ class Hot:
         self.after = after
         self.background = background
         self.run = run
-        self.records: weakref.WeakKeyDictionary[Dfn, _Record] = weakref.WeakKeyDictionary()
+        self.records: dict[Dfn, _Record] = {}
         self._lock = threading.Lock()
         self._next: _Job | None = None
         self._thread: threading.Thread | None = None
@@ -118,6 +119,8 @@ class Hot:
         record = self.records.get(f.dfn)
         if record is None:
             record = self.records[f.dfn] = _Record(f.name)
+            if len(self.records) > KEPT:
+                del self.records[next(iter(self.records))]
         given = [y] if x is None else [x, y]
         if record.versions:
             found = self._compiled(record, given)

@@ -165,7 +165,7 @@ def index_of(s: Settings, x: Value, y: Value) -> Value:
     if y.shape[y.ndim - cell :] != x.shape[1:]:
         return np.full(y.shape[: y.ndim - cell], len(x) + s.io)
     if not cell:
-        return places_in(x, y, s.ct) + s.io
+        return np.asarray(places_in(x, y, s.ct) + s.io)
     frame = y.shape[: y.ndim - cell]
     own = [y[i] for i in np.ndindex(*frame)]
     return np.asarray(found_in(cells_of(x), own, s.ct).reshape(frame) + s.io)
@@ -176,7 +176,7 @@ def member(s: Settings, x: Value, y: Value) -> Value:
     """Whether each element of x is one of y."""
     if is_traced(x) or is_traced(y):
         return pb.isin(lifted(x), lifted(y))
-    return (places_in(y.reshape(-1), x, s.ct) < y.size).astype(np.int64)
+    return np.asarray(places_in(y.reshape(-1), x, s.ct) < y.size, np.int64)
 
 
 @dyadic("⍷")
