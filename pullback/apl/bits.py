@@ -7,6 +7,8 @@ reductions and libm.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf, prod, sqrt
 from typing import Any, Final
 
@@ -113,6 +115,16 @@ class Ranges:
         """The largest magnitude."""
         return max(map(abs, self.of(x)))
 
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Forget at the end what was noted inside, as in a branch that may not run."""
+        before = set(self._tested), set(self._open)
+        try:
+            yield
+        finally:
+            self._tested, self._open = before
+            self._known.clear()
+
     def tested(self, x: Array) -> None:
         """Note that a test has seen an array."""
         self._open.discard(_key(x))
@@ -144,7 +156,12 @@ class Ranges:
             case ir.Zero():
                 return 0.0, 0.0
             case ir.Get():
-                value = None if e.ref in self._tested or _is_given(e.ref) else _defined(e.ref)
+                if e.ref in self._tested or e.ref in current().inputs:
+                    return -most, most
+                for ref, array in current().captured.values():
+                    if ref is e.ref:
+                        return _of_numbers(array)
+                value = _defined(e.ref)
                 return (-most, most) if value is None else self._range(value)
             case ir.Cast():
                 return self._range(e.arg)
@@ -209,6 +226,11 @@ class Ranges:
         sizes = [v.extent.constant for v in e.vars]
         count = prod(inf if n is None else n for n in sizes)
         return count * low if low else 0.0, count * high if high else 0.0
+
+
+def _of_numbers(x: Any) -> Range:
+    low, high = float(x.min(initial=0)), float(x.max(initial=0))
+    return (low, high) if low - high <= 0 else (-inf, inf)  # there are numbers that are none
 
 
 def _around(a: Range, b: Range) -> Range:

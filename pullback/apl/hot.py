@@ -17,6 +17,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Hashable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -223,17 +224,15 @@ class Hot:
         version, taken = job.version, Taken()
         watch = Watch(exact, lambda: not self._ended)
         shy: list[bool] = []
-        traced = _function(job.f, len(job.given), watch, shy)
         arguments = [to_python(v) for v in job.given]
 
         def first() -> Any:
-            if not exact:
-                return self.run(traced, *arguments)
-            with pb.exact():
-                return self.run(traced, *arguments)
+            with pb.exact() if exact else nullcontext():
+                traced = _function(job.f, len(job.given), watch, shy)
+                return traced, self.run(traced, *arguments)
 
         with taking(taken):
-            found, same = contextvars.Context().run(first)
+            traced, (found, same) = contextvars.Context().run(first)
         if not all(_is_ordinary(v) for v in taken.values() if isinstance(v, np.ndarray)):
             raise NotSameError("a name whose numbers are out of the ordinary")
         if not same:

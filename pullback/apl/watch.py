@@ -89,9 +89,13 @@ def tests() -> Any:
     return nullcontext() if _NOW.watch is None else _NOW.watch.block()
 
 
-def first_held() -> tuple[Any, ...]:
-    """The part of a loop's first state that says whether all tests hold; none without a watch."""
-    return () if _NOW.watch is None else (True,)
+def first_held(state: Sequence[Any]) -> tuple[Any, ...]:
+    """Test a loop's first state; return the part of it that says whether all tests hold, if there is a watch."""
+    if _NOW.watch is None:
+        return ()
+    for x in state:
+        _NOW.watch.made(x, most=LARGE)
+    return (True,)
 
 
 def held(results: Sequence[Any], *before: Any) -> tuple[Any, ...]:
@@ -161,7 +165,8 @@ class Watch:
         """Collect the tests of a block, which has been entered; `held` ends them."""
         self._blocks.append(_Block())
         try:
-            yield
+            with self.ranges.kept():
+                yield
         finally:
             self._blocks.pop()
 

@@ -106,7 +106,8 @@ class Power(Verb):
         if not kept:
             refuse("a loop that only counts")
             return start
-        (*states,) = pb.fold(n, (*(start[k] for k in kept), *first_held()), body)
+        first = [start[k] for k in kept]
+        (*states,) = pb.fold(n, (*first, *first_held(first)), body)
         passed(*states[len(kept) :])
         found = dict(zip(kept, states))
         return [found.get(k, start[k]) for k in range(len(start))]
