@@ -21,6 +21,7 @@ from pullback.apl.values import (
     Value,
     count_of,
     elements,
+    holds_traced,
     is_nested,
     is_traced,
     known_shape,
@@ -33,6 +34,7 @@ from pullback.apl.values import (
     vector,
     whole,
 )
+from pullback.apl.watch import refuse
 
 
 def numbered(y: Value) -> Value:
@@ -61,6 +63,8 @@ def changed(y: Value, numbers: Value, selected: Value, value: Value, as_one: boo
         AplError: [E802] the numbers of values and places differ, [E804] the places depend on data.
     """
     y, selected, value = settled(y), settled(selected), settled(value)
+    if any(map(holds_traced, (y, value))):
+        refuse("elements that are changed")
     if is_traced(selected):
         raise errors.of_data("←", "the selection", "a choice among all elements: `0@mask`, or m×x+…")
     if as_one:
@@ -153,6 +157,7 @@ def _traced(y: Value, places: NDArray, value: Value) -> Value:
 
 def at_indices(y: Value, value: Value, indices: Sequence[Value | None], s: Settings) -> Value:
     """Assign `y[i;j]←value` in a compiled function with possibly traced indices: a choice per element."""
+    refuse("elements that are changed")
     h, new = map(lifted, converted([lifted(y), lifted(value)], "number")[0])
     here: Any = None
     for k, i in enumerate(indices):

@@ -11,9 +11,10 @@ import numpy as np
 
 from pullback.apl import errors, system
 from pullback.apl.functions import Verb
-from pullback.apl.scopes import TAKEN, NativeOperator, Scope, still_true
+from pullback.apl.scopes import NativeOperator, Scope, still_true, taking
 from pullback.apl.table import Settings
 from pullback.apl.values import Value, from_python, is_nested, lifted, settled
+from pullback.apl.watch import called, refuse, unwatched
 from pullback.apl.workspace import Workspace, read_text
 from pullback.calls.function import Function as Traced
 from pullback.derivatives import grad, value_and_grad
@@ -110,6 +111,11 @@ def narrowed(x: Any) -> Any:
     return x.astype(np.float32) if isinstance(x, np.ndarray) and x.dtype == np.float64 else x
 
 
+def leaves(x: Any) -> list[Any]:
+    """The arrays of a tree."""
+    return [leaf for e in x for leaf in leaves(e)] if isinstance(x, tuple) else [x]
+
+
 def floating(x: Any) -> Any:
     """Convert a tree of NumPy arrays to floating point, for derivatives."""
     if isinstance(x, tuple):
@@ -135,27 +141,37 @@ class Compiled(Verb):
         if not still_true(self.taken):
             self.made.clear()
             self.taken.clear()
-        if both not in self.made:
+        made = self.made.get(both)
+        if made is None:
             f = function_of(self.verb, getattr(self.verb, "called", "") or "f", left=both)
-            self.made[both] = f if self.derive is None else self.derive(f, wrt="omega")
+            made = self.made[both] = f if self.derive is None else self.derive(f, wrt="omega")
+        if self.settings.fr == 325:
+            refuse("⎕FR")
         arguments = [to_python(y)] if x is None else [to_python(x), to_python(y)]
         if self.derive is not None:
             arguments[-1] = floating(arguments[-1])
         if self.settings.fr == 325 and not is_tracing():
             arguments = list(map(narrowed, arguments))
-        TAKEN.append(self.taken)
-        try:
-            return from_python(self.made[both](*arguments))
-        finally:
-            TAKEN.pop()
-            for around in TAKEN:
-                around.update(self.taken)
+        with taking(self.taken), unwatched():
+            found = made(*arguments)
+        for leaf in leaves(found):
+            called(leaf)
+        return from_python(found)
+
+
+def compiled(verb: Verb, settings: Settings, derive: Callable[..., Any] | None = None) -> Compiled:
+    """The compiled verb, which the verb keeps: a line in a loop makes it once."""
+    kept: dict[Any, Compiled] = verb.__dict__.setdefault("_compiled", {})
+    key = derive, settings
+    if key not in kept:
+        kept[key] = Compiled(verb, settings, derive)
+    return kept[key]
 
 
 system.OPERATORS.update(
     {
-        "⎕C": NativeOperator(lambda f, s: Compiled(f, s)),
-        "⎕GRAD": NativeOperator(lambda f, s: Compiled(f, s, grad)),
-        "⎕VGRAD": NativeOperator(lambda f, s: Compiled(f, s, value_and_grad)),
+        "⎕C": NativeOperator(compiled),
+        "⎕GRAD": NativeOperator(lambda f, s: compiled(f, s, grad)),
+        "⎕VGRAD": NativeOperator(lambda f, s: compiled(f, s, value_and_grad)),
     }
 )

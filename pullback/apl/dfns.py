@@ -26,6 +26,7 @@ from pullback.apl.scopes import Operator, Scope
 from pullback.apl.table import Settings
 from pullback.apl.tree import Assign, Dfn, Dyadic, Monadic, Name, Node, Statement
 from pullback.apl.values import Value, count_of, is_nested, is_traced, lifted, rank_of
+from pullback.apl.watch import held, passed, refuse, tests, watching
 from pullback.state import PerThread
 from pullback.tracing.active import is_tracing
 from pullback.tracing.control import promoted_cond
@@ -85,11 +86,28 @@ class Function(Verb):
 
     def result(self, y: Value, x: Value | None = None) -> Value | Shy:
         """The value, marked where the statement is an assignment."""
+        hot = self.hot
+        if hot is None:
+            return self.evaluated(y, x)
+        found: Value | Shy = hot.result(self, y, x, self.evaluated)
+        return found
+
+    @property
+    def hot(self) -> Any:
+        """What compiles dfns of a session that take long; None if there is nothing."""
+        return None if self.scope.host is None or is_tracing() else self.scope.host.hot
+
+    def evaluated(self, y: Value, x: Value | None = None) -> Value | Shy:
+        """The result, computed verb by verb."""
         most, how = (DEEPEST_TRACED, " while it is compiled") if is_tracing() else (DEEPEST, "")
         with CALLS.deeper(most, self, f"inside one another{how}"):
             made: Any = TailCall(self, y, x)
             for _ in range(DEEPEST_TRACED if is_tracing() else TAIL_CALLS):
-                made = made.f.ended(made.y, made.x)
+                f, hot = made.f, made.f.hot
+                if f is self or hot is None:
+                    made = f.ended(made.y, made.x)
+                else:  # a tail call of another dfn
+                    made = hot.result(f, made.y, made.x, f.ended)
                 if not isinstance(made, TailCall):
                     return made
             if is_tracing():  # counting by static values is a loop, too, once it has been unrolled long enough
@@ -212,6 +230,8 @@ class _Body:
             if is_traced(value):
                 if rank_of(value):
                     value = pb.reshape(value, ())
+                if (watch := watching()) is not None:
+                    watch.truths(value)
                 return value
             if count_of(value) != 1 or is_nested(value) or value.dtype.kind not in "biuf" or value.item() not in (0, 1):
                 raise errors.domain("a guard is 0 or 1")
@@ -240,12 +260,21 @@ class _Body:
     def _either(self, statement: Statement, test: Any, rest: Sequence[Statement]) -> Value:
         """Trace both branches of a guard whose test depends on data."""
         shapes: list[Callable[[list[Any]], Value]] = []
+        kinds: list[str] = []
 
         def way(run: Callable[[_Body], Value | TailCall | Shy]) -> Callable[[], Any]:
             def traced() -> Any:
-                parts, rebuild = flattened(settled_call(run(self.inside())))
-                shapes.append(rebuild)
-                return _numbers(parts)
+                with tests():
+                    made = run(self.inside())
+                    if isinstance(made, TailCall) and watching() is not None:
+                        made = made.f.result(made.y, made.x)
+                    if isinstance(made, Shy):
+                        refuse("a value that a session does not print, or prints")
+                    parts, rebuild = flattened(settled_call(made))
+                    shapes.append(rebuild)
+                    numbers = _numbers(parts)
+                    kinds.append("".join(map(kind_of, numbers)))
+                    return (*numbers, *held(numbers))
 
             return traced
 
@@ -253,7 +282,11 @@ class _Body:
         with placed(statement.spot), _CHOICES.deeper(WAYS, self.f, how):
             then = way(lambda b: b.ending(b.scope.parsed(statement).node))
             found = promoted_cond(truth(lifted(test)), then, way(lambda b: b.ended(rest)))
-        return shapes[0](list(found))
+        if len(set(kinds)) > 1:
+            refuse("numbers of two kinds")
+        count = len(kinds[0])
+        passed(*found[count:])
+        return shapes[0](list(found[:count]))
 
 
 def _numbers(parts: Sequence[Any]) -> tuple[Any, ...]:
@@ -273,6 +306,7 @@ class _Loop:
 
     def value(self, first: _Body) -> Value:
         """Return the result of the last iteration; the first body has been entered."""
+        refuse("a loop that may not end")
         calls = [call for s in self.f.dfn.body if (call := first.call(s)) is not None]
         both = [c for c in calls if isinstance(c, Dyadic)]
         if len(both) not in (0, len(calls)) or (not both and first.has_left):

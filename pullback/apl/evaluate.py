@@ -40,6 +40,7 @@ from pullback.apl.values import (
     vector,
 )
 from pullback.apl.verbs import arrange, indexing
+from pullback.apl.watch import refuse
 from pullback.tracing.active import is_tracing
 
 
@@ -159,6 +160,7 @@ class Execute(Verb):
 
     def result(self, y: Value, x: Value | None = None) -> Value | Shy:
         """Return the value, marked if the last statement is an assignment."""
+        refuse("⍎")
         if x is not None:
             raise syntax("⍎ takes one argument")
         if is_traced(y) or (y.size and not is_characters(y)) or rank_of(y) > 1:

@@ -27,6 +27,7 @@ from pullback.apl.values import (
     whole_list,
 )
 from pullback.apl.verbs.scalar import DYADIC, MONADIC, circle, pervade
+from pullback.apl.watch import refuse, watching
 from pullback.calls.function import Function as Traced
 from pullback.errors import DataError, OutOfMemoryError, PullbackError, ShapeError, UnfinishedError
 from pullback.source import standing_at
@@ -142,6 +143,9 @@ class Primitive(Verb):
             if x is None:
                 return pervade(scalars[self.glyph], s.ct, y)
             return pervade(scalars[self.glyph], s.ct, x, y)
+        watch = watching()
+        if watch is not None:
+            watch.table(migrated(self.glyph, x is not None, s), x, y)
         row = TABLE.get(migrated(self.glyph, x is not None, s))
         meaning = None if row is None else row.monadic if x is None else row.dyadic
         if row is None or meaning is None:
@@ -225,6 +229,7 @@ class PythonVerb(Verb):
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
         """The result of the Python function."""
+        refuse("a function of Python")
         arguments = [y] if x is None else [x, y]
         given = [lifted(a) if is_tracing() else self._argument(a) for a in arguments]
         return values.from_python(self.function(*given))

@@ -6,6 +6,7 @@ from typing import Any
 
 from pullback.apl.definitions import tokens
 from pullback.apl.functions import Verb
+from pullback.apl.hot import compile_by_itself
 from pullback.apl.scopes import Operator
 from pullback.apl.values import Value, is_characters, is_nested, rank_of
 from pullback.apl.workspace import Workspace
@@ -19,6 +20,7 @@ def load_ipython_extension(shell: Any) -> None:
     functions, which become verbs. Values that the cell assigns become variables of the notebook.
     """
     work = Workspace(boxed=True)
+    compile_by_itself(work)
     given: dict[str, Any] = {}  # names that the notebook received from the session, or passed to it
 
     def apl(line: str, cell: str | None = None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -68,7 +69,8 @@ def _positions(key: tuple[Any, ...], define: Callable[..., Array], shapes: Seque
     own = (key, tuple(shapes))
     found = _MAPS.get(own)
     if found is not None:
-        _MAPS.move_to_end(own)
+        with suppress(KeyError):  # another thread may have left it out meanwhile
+            _MAPS.move_to_end(own)
         return found
     start, given = 1, []
     for shape in shapes:
@@ -79,7 +81,8 @@ def _positions(key: tuple[Any, ...], define: Callable[..., Array], shapes: Seque
     if found.size <= LARGEST:
         _MAPS[own] = found
         if len(_MAPS) > KEPT:
-            _MAPS.popitem(last=False)
+            with suppress(KeyError):
+                _MAPS.popitem(last=False)
     return found
 
 

@@ -106,7 +106,7 @@ def checked(result: Any, arguments: Sequence[Any]) -> Any:
         AplError: [E804] the result is not finite.
     """
     made = np.asarray(result)
-    if made.dtype.kind in "fc" and not np.isfinite(made).all():
+    if made.dtype.kind in "fc" and not np.isfinite(made.sum()) and not np.isfinite(made).all():
         if all(np.isfinite(a).all() for a in arguments if np.asarray(a).dtype.kind in "fc"):
             raise errors.domain("the result is no finite number")
     if made.dtype.kind == "c" and not made.imag.any():

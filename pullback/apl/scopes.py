@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from pullback.apl.system import VARIABLES, Variable
 from pullback.apl.table import Settings
 from pullback.apl.tree import Assign, Definition, Dfn, Dyadic, Glyph, Monadic, Name, Node, Statement
 from pullback.apl.values import Value
-from pullback.state import registered
+from pullback.state import PerThread
 from pullback.tracing.active import is_tracing
 
 
@@ -59,19 +60,41 @@ class NativeOperator(Operator):
         return self.make(left, settings)
 
 
-TAKEN: Final[list[dict[tuple[Scope, str], Any]]] = registered(
-    [], "functions being compiled", stays="with the compilation"
-)
-"""For each function being compiled, the names outside of it that it depends on, with their values; ⎕ for settings."""
+Taken = dict[tuple["Scope", str], Any]
+"""The names outside of a function that it depends on, with their values; ⎕ for settings."""
 
 
-def still_true(taken: dict[tuple[Scope, str], Any]) -> bool:
+class _Taking(PerThread):
+    """For each function being compiled in this thread, what it depends on."""
+
+    def __init__(self) -> None:
+        self.now: tuple[Taken, ...] = ()
+
+
+_TAKING: Final = _Taking()
+_CHANGED: Final = object()  # the value of a name that changed while a function was compiled in another thread
+
+
+@contextmanager
+def taking(taken: Taken) -> Iterator[None]:
+    """Record what a function that is compiled inside depends on, also for the functions around it."""
+    before = _TAKING.now
+    _TAKING.now = (*before, taken)
+    try:
+        yield
+    finally:
+        _TAKING.now = before
+        for around in before:
+            around.update(taken)
+
+
+def still_true(taken: Taken) -> bool:
     """Whether names still have their recorded values."""
 
     def now(scope: Scope, name: str) -> Any:
         return scope.own_settings if name == "⎕" else scope.names.get(name)
 
-    return all(now(*place) is value for place, value in taken.items())
+    return all(now(*place) is value for place, value in list(taken.items()))  # another thread may add to them
 
 
 class Scope:
@@ -123,6 +146,8 @@ class Scope:
                 return scope.names[name]
             if name in scope.local:
                 return None
+            if scope.parent is None:
+                scope._noted(name, None)
             scope = scope.parent
         return None
 
@@ -137,8 +162,10 @@ class Scope:
     def _noted(self, name: str, value: Any) -> None:
         """Record that functions being compiled depend on a name outside of them."""
         if not self.is_traced:
-            for taken in TAKEN:
-                taken[self, name] = value
+            for taken in _TAKING.now:
+                before = taken.setdefault((self, name), value)
+                if before is not value:
+                    taken[self, name] = _CHANGED
 
     def change(self, name: str, value: Value) -> None:
         """Change an existing name where it is defined; in a branch the change stays local."""

@@ -15,6 +15,7 @@ from pullback.apl.definitions import is_open, tokens
 from pullback.apl.display import display
 from pullback.apl.evaluate import evaluate
 from pullback.apl.functions import Verb
+from pullback.apl.hot import compile_by_itself
 from pullback.apl.limits import Limits
 from pullback.apl.parser import parse, statements
 from pullback.apl.tree import Dyadic, Monadic
@@ -34,7 +35,8 @@ HELP: Final = """\
 ]type f x  the type of a verb, for its arguments       ]ir f x    its program
 ]c f x     its C                                       ]grad f x  its gradient, as a program
 ]box on    boxes around the elements of nests, or off  ]keys      how glyphs are typed
-)vars )fns the names there are                         )off       the end"""
+)vars )fns the names there are                         )compiled  the dfns that it has compiled
+)off       the end"""
 
 
 class Session:
@@ -48,6 +50,7 @@ class Session:
     def __init__(self, write: Callable[[str], Any] = sys.stdout.write, limits: Limits | None = None) -> None:
         self.write = write
         self.work = Workspace(boxed=True, show=self.print, limits=limits)
+        compile_by_itself(self.work)
         self._definition: list[str] = []  # the lines of a ∇-definition that is not closed
 
     def print(self, value: Any) -> None:
@@ -73,6 +76,11 @@ class Session:
             self.write(f"{error}\n")
         return True
 
+    def close(self) -> None:
+        """End what runs in the background."""
+        if self.work.hot is not None:
+            self.work.hot.close()
+
     def _command(self, text: str) -> bool:
         name, _, rest = text.partition(" ")
         match name.lower():
@@ -82,6 +90,9 @@ class Session:
                 wanted = name.lower() == "fns"
                 names = [n for n, v in self.work.scope.names.items() if isinstance(v, Verb) == wanted]
                 self.write(" ".join(sorted(names)) + "\n")
+            case "compiled":
+                lines = self.work.hot.report() if self.work.hot is not None else ["PULLBACK_APL_COMPILE is off"]
+                self.write("".join(f"{line}\n" for line in lines))
             case "box":
                 self.work.boxed = rest.strip() != "off"
             case "keys":
@@ -162,6 +173,9 @@ def run_session(limits: Limits | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     session = Session(limits=limits)
     session.write("APL of Pullback; ] for commands, )off ends it\n")
-    for text in lines_typed(user_state_path("pullback")) if sys.stdin.isatty() else plain_lines():
-        if not session.line(text):
-            return
+    try:
+        for text in lines_typed(user_state_path("pullback")) if sys.stdin.isatty() else plain_lines():
+            if not session.line(text):
+                return
+    finally:
+        session.close()

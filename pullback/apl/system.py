@@ -37,6 +37,8 @@ from pullback.tracing.active import is_tracing
 
 OUTSIDE: Final = frozenset(("⎕TS", "⎕AI", "⎕WA", "⎕CSV", "⎕NTIE", "⎕NSIZE", "⎕NREAD", "⎕NUNTIE", "⎕NNUMS"))
 """System names whose value may differ at each call."""
+CONSTANT: Final = frozenset(("⎕A", "⎕D", "⎕UCS"))
+"""System names that mean the same at each call."""
 OPERATORS: Final[dict[str, Any]] = registered({}, "one for each operator", stays=IMPORTED)
 """Operators by name. The module `compiled` adds them."""
 

@@ -21,6 +21,7 @@ from pullback.apl.procedures import outside_of_calls
 from pullback.apl.scopes import Scope
 from pullback.apl.table import Settings
 from pullback.apl.values import Value, from_python
+from pullback.apl.watch import refuse
 from pullback.single_flight import deep_recursion
 from pullback.tracing.active import is_tracing
 
@@ -53,6 +54,7 @@ class Workspace:
         self.limits = limits or Limits()
         self.arguments = tuple(arguments)
         self.files: dict[int, Any] = {}
+        self.hot: Any = None  # what compiles dfns that take long, in a session
         self._show = show
         self.began = time.monotonic()
 
@@ -89,6 +91,7 @@ class Workspace:
     def show(self, value: Any) -> None:
         """Print a value; a function being compiled prints it when it is called."""
         if is_tracing():
+            refuse("⎕←")
             show_when_called(value, self.boxed, self.scope.settings.pp)
         elif self._show is not None:
             self._show(value)
@@ -97,6 +100,8 @@ class Workspace:
 
     def system(self, name: str, scope: Scope) -> Any:
         """Return the object of a system name, or None."""
+        if name not in system.CONSTANT and name not in system.OPERATORS:
+            refuse(name)
         return system.OPERATORS.get(name) or system.find(name, self, scope)
 
     def __getitem__(self, name: str) -> Any:

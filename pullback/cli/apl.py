@@ -30,6 +30,7 @@ def register(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the script, or the session."""
+    from pullback.apl.hot import compile_by_itself
     from pullback.apl.limits import Limits
     from pullback.apl.session import run_session
     from pullback.apl.workspace import Workspace, read_text
@@ -38,5 +39,7 @@ def run(options: argparse.Namespace) -> int:
     if options.file is None:
         run_session(limits)
         return 0
-    Workspace(arguments=options.arguments, limits=limits).within_limits(read_text(Path(options.file)), options.file)
+    work = Workspace(arguments=options.arguments, limits=limits)
+    compile_by_itself(work)
+    work.within_limits(read_text(Path(options.file)), options.file)
     return 0

@@ -16,9 +16,11 @@ import pytest
 import pullback as pb
 from pullback.apl import AplError, Workspace, display
 from pullback.apl.compiled import function_of
+from pullback.apl.hot import Hot
 from pullback.apl.table import Settings
 from pullback.cli.main import main
 from pullback.nn.models import zhang
+from pullback.runtime.compile import compiler_command
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "zhang.apl"
 NAMES = ["blog", "backbias", "logistic", "maxpos", "backavgpool", "meansqerr", "avgpool", "conv", "backin", "multiconv"]
@@ -364,6 +366,27 @@ def test_f01_the_constructs_of_the_published_file() -> None:
     np.testing.assert_allclose(session.evaluate("1⊃result"), losses, rtol=1e-12)
     assert display(session.evaluate("check 1⊃result")) == "falls"
     assert int(session.evaluate("elapsed")) >= 0
+
+
+@pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
+def test_f02_an_interactive_session_compiles_the_training() -> None:
+    """The second call of the fold over all images is one call of compiled code; errors are those of a session."""
+    text = EXAMPLE.read_text(encoding="utf-8")
+    session = Workspace()
+    session.evaluate(text[: text.index("⎕FR←")], str(EXAMPLE))
+    session.update({"images": RANDOM.random((3, 28, 28)), "labels": np.array([3, 1, 4])})
+    cold = session.evaluate("images labels 0.05 epoch start")
+    session.hot = Hot(0.0, background=False)
+    session.evaluate("images labels 0.05 epoch start")
+    hot = session.evaluate("images labels 0.05 epoch start")
+    (epoch,) = (r for r in session.hot.records.values() if r.name == "epoch")
+    (version,) = epoch.versions.values()
+    assert (version.state, version.misses) == ("compiled", 0)
+    assert version.calls == 1
+    for one, two in zip((*cold[0], cold[1]), (*hot[0], hot[1]), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-15)
+    with pytest.raises(AplError, match="INDEX ERROR"):
+        session.evaluate("images(2↑labels)0.05 epoch start")
 
 
 CHARACTERS = {

@@ -17,6 +17,7 @@ from pullback.apl.values import (
     NDArray,
     Value,
     count_of,
+    holds_traced,
     is_characters,
     is_nested,
     is_traced,
@@ -29,6 +30,7 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs import indexing, nesting
 from pullback.apl.verbs.scalar import shape_text
+from pullback.apl.watch import refuse
 from pullback.arrays.subscript import subscript
 from pullback.tracing.array import Array
 
@@ -44,6 +46,8 @@ class At(Verb):
     def __call__(self, y: Value, x: Value | None = None) -> Value:
         """Return the array with the selected elements changed."""
         y = settled(y)
+        if holds_traced(y):
+            refuse("@ has no test")
         s = self.settings
         if isinstance(self.where, Verb):
             mask = self.where(y)

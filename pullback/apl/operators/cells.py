@@ -38,6 +38,7 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs import arrange
 from pullback.apl.verbs.scalar import shape_text
+from pullback.apl.watch import handed, watching
 from pullback.arrays.subscript import subscript
 from pullback.errors import PullbackError
 from pullback.tracing.array import Array
@@ -76,6 +77,8 @@ class Each(Verb):
 
         Return None without such integers, or if a shape depends on them: the elements are then computed one by one.
         """
+        if watching() is not None:
+            return None
         steps = [_steps(a) for a in given]
         one = [a for a, s in zip(given, steps) if s is None]
         if not any(steps) or len(one) != 1 or rank_of(one[0]) or not holds_traced(one[0]):
@@ -103,10 +106,12 @@ class Each(Verb):
             if any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(own, frame)):
                 raise errors.length("¨ takes arrays of one shape", [shape_text(b) for b in given])
         at = lambda *i: self.f(*(element(a, i if rank_of(a) else ()) for a in given))
-        made = Nested(frame, at)
         if all(isinstance(a, Array) or not is_nested(a) for a in given):
-            return verbs.each(lambda *cells: lifted(self.f(*map(from_python, cells))))(*map(lifted, given))
-        return made
+            call = lambda *cells: handed(lifted(self.f(*map(from_python, cells))))
+            return verbs.each(call)(*map(lifted, given))
+        made = Nested(frame, at)
+        watch = watching()
+        return made if watch is None else watch.nest(made)
 
 
 def _steps(a: Value) -> Nested | None:
@@ -217,7 +222,7 @@ class Rank(Verb):
             made = call(*(subscript(a, i[: rank_of(a) - r]) if rank_of(a) > r else a for a, r in zip(own, ranks)))
             if isinstance(made, np.ndarray) and made.dtype == object and made.ndim:
                 raise _NestError
-            return lifted(made)
+            return handed(lifted(made))
 
         return pb.build(tuple(frame), at)
 

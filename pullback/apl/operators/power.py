@@ -19,6 +19,7 @@ from pullback.apl.values import (
     simple_list,
     whole,
 )
+from pullback.apl.watch import first_held, held, passed, refuse, tests
 from pullback.tracing.array import Array, from_index
 from pullback.tracing.making import extent_of
 from pullback.tracing.tracer import current
@@ -52,6 +53,8 @@ class Power(Verb):
         if len(count) != 1:
             raise errors.length("⍣ takes one number")
         (n,) = count
+        if isinstance(n, int) and n < 0 and holds_traced(y):
+            refuse("an inverse")
         if isinstance(n, Array) or (holds_traced(y) and isinstance(n, int) and abs(n) > UNROLLED):
             if isinstance(n, int) and n < 0:
                 f, n = self.undo(), -n
@@ -67,7 +70,7 @@ class Power(Verb):
         """Trace a loop of the compiled function; the state is an array, or a nest of arrays."""
         before, rebuild = flattened(y)
         counters = {k: b.index for k, b in enumerate(before) if b.weak == "integer" and b.index is not None}
-        with current().block() as trial:  # to learn the types of a step's results; it has no effects
+        with current().block() as trial, tests():  # to learn the types of a step's results; it has no effects
             trial.prints = []
             after, _ = flattened(step(rebuild(before)))
         counters = {k: i for k, i in counters.items() if after[k].index is not None}
@@ -92,19 +95,26 @@ class Power(Verb):
         kept = [k for k in range(len(start)) if k not in counters]
 
         def body(state: Any, trip: Any) -> Any:
-            full = dict(zip(kept, state)) | {k: from_index(i + trip.index) for k, i in counters.items()}
-            after, _ = flattened(step(rebuild([full[k] for k in range(len(start))])))
-            if any(after[k].index is not i + trip.index + 1 for k, i in counters.items()):
-                raise _NoCounterError
-            return tuple(like(after[k], x) for k, x in zip(kept, state))
+            with tests():
+                full = dict(zip(kept, state)) | {k: from_index(i + trip.index) for k, i in counters.items()}
+                after, _ = flattened(step(rebuild([full[k] for k in range(len(start))])))
+                if any(after[k].index is not i + trip.index + 1 for k, i in counters.items()):
+                    raise _NoCounterError
+                now = [like(after[k], x) for k, x in zip(kept, state)]
+                return (*now, *held(now, *state[len(kept) :]))
 
         if not kept:
+            refuse("a loop that only counts")
             return start
-        found = dict(zip(kept, pb.fold(n, tuple(start[k] for k in kept), body)))
+        first = [start[k] for k in kept]
+        (*states,) = pb.fold(n, (*first, *first_held(first)), body)
+        passed(*states[len(kept) :])
+        found = dict(zip(kept, states))
         return [found.get(k, start[k]) for k in range(len(start))]
 
     def _until(self, step: Callable[[Value], Value], y: Value) -> Value:
         if is_traced(y):
+            refuse("a loop that may not end")
 
             def test(state: Any) -> Any:
                 return pb.logical_not(_as_test(self.times(state[1], state[0])))

@@ -20,6 +20,7 @@ from pullback.apl.values import (
     count_of,
     elements,
     from_python,
+    is_nested,
     is_traced,
     lifted,
     objects,
@@ -31,6 +32,7 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs import arrange, nesting
 from pullback.apl.verbs.scalar import shape_text
+from pullback.apl.watch import refuse, watching
 from pullback.arrays.subscript import subscript
 from pullback.verbs.nested import Nested
 
@@ -84,9 +86,12 @@ class Inner(Verb):
         from pullback.apl.numbers import converted
 
         (p, q), _ = converted([x, y], "number")
-        return pb.tensordot(lifted(p), lifted(q), axes=1)
+        made = pb.tensordot(lifted(p), lifted(q), axes=1)
+        watch = watching()
+        return made if watch is None else watch.product(p, q, made)
 
     def _cells(self, x: Value, y: Value, reduce: Reduce) -> Value:
+        refuse("an inner product by other verbs than +.×")
         a, b = lifted(x), lifted(y)
         rows, columns = max(a.rank - 1, 0), max(b.rank - 1, 0)
 
@@ -116,6 +121,8 @@ class Outer(Verb):
         x, y = settled(x), settled(y)
         a, b = shape_of(x), shape_of(y)
         if is_traced(x) or is_traced(y):
+            if watching() is not None:
+                return self._spread(x, y)
             if not any(isinstance(v, np.ndarray) and v.dtype == object for v in (x, y)):
                 return verbs.table(lambda p, q: lifted(self.f(from_python(q), from_python(p))))(lifted(x), lifted(y))
         if is_scalar_verb(self.f) and isinstance(x, np.ndarray) and isinstance(y, np.ndarray) and plain(x) and plain(y):
@@ -123,3 +130,11 @@ class Outer(Verb):
             return self.f(np.broadcast_to(y, (*a, *b)), left)
         made = [self.f(q, p) for p in elements(x) for q in elements(y)]
         return simplified(objects(made, (*a, *b))) if made else np.zeros((*a, *b), np.int64)
+
+    def _spread(self, x: Value, y: Value) -> Value:
+        """Apply a verb on numbers to both arguments, spread to the shape of the result, in a compiled function."""
+        if not is_scalar_verb(self.f) or is_nested(x) or is_nested(y):
+            refuse("an outer product by a verb that is not on numbers")
+        a, b = shape_of(x), shape_of(y)
+        left = pb.broadcast_to(pb.reshape(lifted(x), (*a, *(1,) * len(b))), (*a, *b))
+        return self.f(pb.broadcast_to(lifted(y), (*a, *b)), left)

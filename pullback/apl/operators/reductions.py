@@ -35,6 +35,7 @@ from pullback.apl.values import (
     whole,
 )
 from pullback.apl.verbs import arrange, nesting
+from pullback.apl.watch import refuse, watching
 from pullback.arrays.subscript import subscript
 from pullback.tracing.array import Array
 from pullback.verbs.nested import Nested
@@ -88,12 +89,14 @@ class Reduce(Verb):
 
     def goes_over_all(self, y: Value) -> bool:
         """Whether reducing the ravel of y equals reducing over all its axes in order."""
-        return isinstance(y, Array) and y.rank > 1 and self.axis is None and glyph_of(self.f) in KNOWN
+        in_order = (watch := watching()) is not None and watch.exact
+        return isinstance(y, Array) and y.rank > 1 and self.axis is None and glyph_of(self.f) in KNOWN and not in_order
 
     def of_all(self, y: Value) -> Value:
         """Reduce all elements of an array of the function being compiled."""
         array: Any = as_numbers(y) if kind_of(y) == "b" else y
-        return verbs.reduce(KNOWN[str(glyph_of(self.f))][0], array, axis=None)
+        glyph = str(glyph_of(self.f))
+        return _watched(glyph, y, verbs.reduce(KNOWN[glyph][0], array, axis=None), None)
 
     def _boxed(self, items: list[Value]) -> Value:
         made = items[-1]
@@ -119,17 +122,21 @@ class Reduce(Verb):
         if glyph in KNOWN and kind_of(array) == "b":
             y = Nested(y.shape, y.element, as_numbers(array), y.flat)
         made = verbs.reduce(how, y, axis=axis)
+        if (watch := watching()) is not None:
+            watch.reduced_nest(glyph if glyph in KNOWN else "", y, made)
         return made if isinstance(made, Nested) else objects([made], ()) if rank_of(made) else made
 
     def _traced(self, y: Array, at: int, glyph: str | None) -> Value:
         array: Any = as_numbers(lifted(y)) if kind_of(y) == "b" and glyph not in ("∧", "∨") else y
-        if glyph in KNOWN:
+        count = shape_of(y)[at]
+        watch = watching()
+        in_order = watch is not None and watch.exact and isinstance(count, int) and 0 < count <= LONG
+        if glyph in KNOWN and not (in_order and kind_of(y) == "f"):
             if shape_of(y)[at] == 0:
                 return pb.full([n for k, n in enumerate(shape_of(y)) if k != at], self.f.identity())
-            return verbs.reduce(KNOWN[glyph][0], array, axis=at)
+            return _watched(glyph, y, verbs.reduce(KNOWN[glyph][0], array, axis=at), at)
         if glyph in ("∧", "∨") and kind_of(y) == "b":
             return verbs.reduce(pb.logical_and if glyph == "∧" else pb.logical_or, array, axis=at)
-        count = shape_of(y)[at]
         if isinstance(count, int) and count <= LONG:
             if not count:
                 return self._of_nothing(np.zeros([0 if k == at else n for k, n in enumerate(known_shape(y))]), at)
@@ -138,6 +145,7 @@ class Reduce(Verb):
             for row in reversed(rows[:-1]):
                 made = between(self.f, row, made)
             return made
+        refuse("a long reduction by another verb than + × ⌈ ⌊")
         whole_rows: Any = lambda a, b: lifted(self.f(b, a))
         rest = [e for k, e in enumerate(array.extents) if k != at]
         if rest and recognized(whole_rows, array.settled, rest) is None:
@@ -175,6 +183,12 @@ class Reduce(Verb):
         return made
 
 
+def _watched(glyph: str, y: Array, made: Any, at: int | None) -> Any:
+    """Return a reduction or a scan, with its test if there is a watch."""
+    watch = watching()
+    return made if watch is None else watch.reduced(glyph, y, made, at)
+
+
 def _of_identity(cell: NDArray, identity: Any) -> NDArray:
     """The structure of an element with the neutral element at each of its leaves."""
     if cell.dtype == object:
@@ -182,12 +196,17 @@ def _of_identity(cell: NDArray, identity: Any) -> NDArray:
     return np.full(cell.shape, identity)
 
 
+def _is_small(y: NDArray, at: int) -> bool:
+    """Whether no sum along an axis can overflow."""
+    return bool(y.size) and max(-int(y.min()), int(y.max())) * y.shape[at] < 2**62
+
+
 def _known(glyph: str, y: NDArray, at: int, how: str) -> NDArray:
     """Reduce or scan by NumPy; integers become floating-point numbers if they overflow."""
     along: Callable[..., Any] = getattr(KNOWN[glyph][1], how)
-    plain = y.astype(np.int64) if y.dtype.kind in "biu" else y
+    plain = y.astype(np.int64, copy=False) if y.dtype.kind in "biu" else y
     made = np.asarray(along(plain, axis=at))
-    if plain.dtype.kind == "i" and glyph in "+×":
+    if plain.dtype.kind == "i" and glyph in "+×" and not (glyph == "+" and _is_small(plain, at)):
         exact = np.asarray(along(plain.astype(float), axis=at))
         if exact.size and np.abs(exact).max() >= 2.0**62:
             made = exact
@@ -216,7 +235,7 @@ class Scan(Verb):
         glyph = glyph_of(self.f)
         if isinstance(y, Array) and glyph in KNOWN:
             array: Any = as_numbers(lifted(y)) if kind_of(y) == "b" else y
-            return KNOWN[glyph][2](array, axis=at)
+            return _watched(glyph, y, KNOWN[glyph][2](array, axis=at), at)
         count = shape_of(y)[at]
         if not isinstance(count, int):
             raise errors.of_data("a scan", "a dim", "+\\ ×\\ ⌈\\ ⌊\\, or a fixed size")

@@ -27,6 +27,7 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs import arrange
 from pullback.apl.verbs.scalar import shape_text
+from pullback.apl.watch import handed
 from pullback.tracing.array import Array
 
 
@@ -61,7 +62,7 @@ class Stencil(Verb):
             raise errors.length("⌺ takes a window that fits")
         if isinstance(y, Array):
             over = np.zeros(len(window), np.int64) if all(isinstance(n, int) and n < 3 for n in window) else None
-            call = lambda cell: lifted(self._call(from_python(cell), over))
+            call = lambda cell: handed(lifted(self._call(from_python(cell), over)))
             return verbs.stencil(call, tuple(window), tuple(step))(y)
         return self._known(y, window, step)
 

@@ -26,6 +26,7 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs.arrange import with_shape
 from pullback.apl.verbs.nesting import pick, places
+from pullback.apl.watch import watching
 from pullback.arrays.subscript import subscript
 from pullback.tracing.array import Array
 from pullback.verbs.nested import Nested
@@ -85,7 +86,8 @@ def _by_numbers(y: Value, indices: Sequence[Value | None], s: Settings) -> Value
             places([int(wrong) + s.io], [n], s)
         grids.append(at)
         shape += [n] if i is None else i.shape
-    return simplified(np.asarray(y[np.ix_(*grids)]).reshape(shape))
+    picked = y[grids[0]] if y.ndim == 1 else y[np.ix_(*grids)]
+    return simplified(np.asarray(picked).reshape(shape))
 
 
 def _is_known(i: Array) -> bool:
@@ -99,6 +101,9 @@ def _gathered(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
         if i is None:
             continue
         own = lifted(i) - s.io
+        watch = watching()
+        if watch is not None:
+            watch.inside(own, h.shape[k])
         lead = (slice(None),) * k
         if own.rank == 0:
             h = subscript(h, (*lead, own))

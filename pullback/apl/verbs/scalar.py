@@ -30,6 +30,7 @@ from pullback.apl.values import (
     shape_of,
     simplified,
 )
+from pullback.apl.watch import watching
 from pullback.ir.index import cond, prove
 from pullback.state import cached
 from pullback.tracing.active import is_tracing
@@ -37,6 +38,8 @@ from pullback.tracing.array import Array, from_index
 from pullback.tracing.tracer import current
 from pullback.verbs.nested import Nested
 
+PIECE: Final = 32768  # elements of a long array that a verb of several steps takes at once
+STEPS: Final = frozenset("⌊⌈|=≠<≤>≥∧∨÷")  # verbs that take several steps in NumPy
 SHORT: Final = 20  # factors of a binomial coefficient that are written out
 
 Definition = Callable[..., Any]
@@ -70,9 +73,36 @@ def pervade(verb: Scalar, tolerance: float, *arguments: Value) -> Value:
     if traced:
         if verb.name in ("∧", "∨"):
             _refuse_numbers(verb, aligned)
-        return verb.define(pb, tolerance, *values)
+        watch = watching()
+        return verb.define(pb, tolerance, *values) if watch is None else watch.scalar(verb, tolerance, aligned, values)
     with np.errstate(all="ignore"):
+        long = verb.name in STEPS and max(v.size for v in values) > 2 * PIECE
+        if long and (made := _in_pieces(verb, tolerance, values)) is not None:
+            return made
         return checked(verb.define(np, tolerance, *values), values)
+
+
+def _in_pieces(verb: Scalar, tolerance: float, values: Sequence[NDArray]) -> NDArray | None:
+    """Apply a verb to long arrays piece by piece, so that what it makes on the way stays in the cache.
+
+    Return None if pieces have results of different types, or one has none: the whole then says which it is.
+    """
+    shape = max((v.shape for v in values), key=len)
+    flat = [v if not v.ndim else v.reshape(-1) for v in values]
+    count = max(v.size for v in flat)
+    made: NDArray | None = None
+    try:
+        for start in range(0, count, PIECE):
+            given = [v[start : start + PIECE] if v.ndim else v for v in flat]
+            part = checked(verb.define(np, tolerance, *given), given)
+            if made is None:
+                made = np.empty(count, part.dtype)
+            if part.dtype != made.dtype:
+                return None
+            made[start : start + PIECE] = part
+    except errors.AplError:
+        return None
+    return None if made is None else made.reshape(shape)
 
 
 def _refuse_numbers(verb: Scalar, arguments: Sequence[Value]) -> None:
@@ -168,16 +198,21 @@ def _on_nested(verb: Scalar, tolerance: float, arguments: tuple[Value, ...]) -> 
         own = (element(a, i if rank_of(a) else ()) if is_nested(a) or rank_of(a) else a for a in arguments)
         return pervade(verb, tolerance, *own)
 
-    return Nested(lead.shape, at, flat=lead.flat)
+    made = Nested(lead.shape, at, flat=lead.flat)
+    watch = watching()
+    return made if watch is None else watch.nest(made)
 
 
 # Definitions --------------------------------------------------------------------------------------------------
 
 
-def _whole(m: Any, f: Callable[[NDArray, NDArray], Any], a: Any, b: Any) -> Any:
+def _whole(m: Any, f: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """Compute an integer result, in floating point if it overflows."""
     made = f(a, b)
     if m is np and np.asarray(made).dtype.kind == "i" and np.asarray(made).size:
+        ends = [(int(x.min()), int(x.max())) for x in (a, b)]
+        if all(abs(f(p, q)) < 2**63 - 1 for p in ends[0] for q in ends[1]):  # the largest results are at the ends
+            return made
         exact = f(np.asarray(a, float), np.asarray(b, float))
         if np.abs(exact).max() >= 2.0**63:
             return exact
@@ -205,7 +240,7 @@ def _power(m: Any, ct: float, a: Any, b: Any) -> Any:
             b = pb.astype(b, pb.float64) if isinstance(b, Array) and b.weak is None and kind_of(b) == "i" else b
         return a**b
     if "c" not in (a.dtype.kind, b.dtype.kind):
-        made = np.power(a.astype(float), b.astype(float))
+        made = np.power(a.astype(float, copy=False), b.astype(float, copy=False))
         if np.isnan(made).any() and not (np.isnan(a).any() or np.isnan(b).any()):
             return np.power(a.astype(complex), b)
         if a.dtype.kind == b.dtype.kind == "i" and made.size and (b >= 0).all() and np.abs(made).max() < 2.0**63:
@@ -238,8 +273,8 @@ def _floor(m: Any, ct: float, x: Any) -> Any:
     if x.dtype.kind == "c":
         return _complex_floor(ct, x)
     near = np.rint(x)
-    made = np.where(np.abs(x - near) <= ct * np.maximum(1, np.abs(x)), near, np.floor(x)) if ct else np.floor(x)
-    return made.astype(np.int64) if made.size == 0 or np.abs(made).max() < 2.0**63 else made
+    made = np.where(near - x <= ct * np.maximum(1, np.abs(x)), near, np.floor(x)) if ct else np.floor(x)
+    return made.astype(np.int64) if made.size == 0 or max(-made.min(), made.max()) < 2.0**63 else made
 
 
 def _complex_floor(ct: float, x: Any) -> Any:
@@ -286,7 +321,7 @@ def _residue(m: Any, ct: float, a: Any, b: Any) -> Any:
 
 def close(m: Any, ct: float, a: Any, b: Any) -> Any:
     """Whether numbers are equal within the comparison tolerance."""
-    if not ct or (kind_of(a) in "iU" and kind_of(b) in "iU"):
+    if not ct or all(isinstance(x, int) or kind_of(x) in "iU" for x in (a, b)):
         return a == b
     if kind_of(a) == "U" or kind_of(b) == "U":
         return a == b
@@ -441,7 +476,7 @@ def circle(which: int) -> Scalar:
             made = found(m, x.astype(complex))
         return made
 
-    return Scalar("○", define, "float")
+    return Scalar(f"{which}○", define, "float")
 
 
 def _common_divisor(a: float, b: float) -> float:
@@ -481,7 +516,10 @@ def _both(name: str, f: Definition, g: Callable[..., Any]) -> Definition:
         if any(x.dtype.kind == "f" and ((x != np.floor(x)) | (np.abs(x) >= 2.0**62)).any() for x in (a, b)):
             divisor = np.asarray(_COMMON(a, b), float)
             return divisor if g is np.gcd else a * (b / np.where(divisor == 0, 1, divisor))
-        return g(a.astype(np.int64), b.astype(np.int64))
+        a, b = a.astype(np.int64, copy=False), b.astype(np.int64, copy=False)
+        if not ((a | b) & ~1).any():
+            return a | b if g is np.gcd else a & b
+        return g(a, b)
 
     return define
 

@@ -102,6 +102,26 @@ def found_in(table: list[NDArray], sought: list[NDArray], ct: float) -> NDArray:
     return np.array(places, np.int64)
 
 
+def places_in(pool: NDArray, sought: NDArray, ct: float) -> NDArray:
+    """The first position in a vector of each element of `sought`, in its shape; the vector's length if absent."""
+    if pool.size and pool.dtype.kind in "bi" and sought.dtype.kind in "bi":
+        return _first_places(pool.astype(np.int64, copy=False), sought.astype(np.int64, copy=False))
+    return found_in(elements(pool), elements(sought), ct).reshape(sought.shape)
+
+
+def _first_places(pool: NDArray, sought: NDArray) -> NDArray:
+    low, high, count = int(pool.min()), int(pool.max()), len(pool)
+    if high - low <= 4 * count + 1000:  # a table of all integers between them
+        first = np.full(high - low + 1, count)
+        first[pool[::-1] - low] = np.arange(count)[::-1]  # of several positions the last one stays
+        inside = (sought >= low) & (sought <= high)
+        return np.where(inside, first[np.where(inside, sought, low) - low], count)
+    order = np.argsort(pool, kind="stable")
+    at = np.minimum(np.searchsorted(pool, sought, sorter=order), count - 1)
+    found = order[at]
+    return np.where(pool[found] == sought, found, count)
+
+
 @monadic("⍳")
 def indices(s: Settings, y: Value) -> Value:
     """Return the indices of an array with the shape y."""
@@ -144,8 +164,10 @@ def index_of(s: Settings, x: Value, y: Value) -> Value:
         raise errors.rank(f"⍳ looks for arrays of rank {cell}, and there is {shape_text(y)}")
     if y.shape[y.ndim - cell :] != x.shape[1:]:
         return np.full(y.shape[: y.ndim - cell], len(x) + s.io)
+    if not cell:
+        return np.asarray(places_in(x, y, s.ct) + s.io)
     frame = y.shape[: y.ndim - cell]
-    own = elements(y) if not cell else [y[i] for i in np.ndindex(*frame)]
+    own = [y[i] for i in np.ndindex(*frame)]
     return np.asarray(found_in(cells_of(x), own, s.ct).reshape(frame) + s.io)
 
 
@@ -154,8 +176,7 @@ def member(s: Settings, x: Value, y: Value) -> Value:
     """Whether each element of x is one of y."""
     if is_traced(x) or is_traced(y):
         return pb.isin(lifted(x), lifted(y))
-    pool = elements(y)
-    return (found_in(pool, elements(x), s.ct) < len(pool)).astype(np.int64).reshape(x.shape)
+    return np.asarray(places_in(y.reshape(-1), x, s.ct) < y.size, np.int64)
 
 
 @dyadic("⍷")
@@ -201,9 +222,10 @@ def unique(s: Settings, y: Value) -> Value:
     (y,) = known("∪", y)
     if not y.ndim:
         return y.reshape(1)
-    cells = cells_of(y)
-    kept = [k for k, at in enumerate(found_in(cells, cells, s.ct)) if at == k]
-    return simplified(y[kept]) if kept else y
+    if not len(y):
+        return y
+    places = places_in(y, y, s.ct) if y.ndim == 1 else found_in(cells_of(y), cells_of(y), s.ct)
+    return simplified(y[places == np.arange(len(y))])
 
 
 @monadic("≠")

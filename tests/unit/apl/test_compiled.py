@@ -12,6 +12,7 @@ from jaxtyping import Float64
 import pullback as pb
 from pullback import Array
 from pullback.apl import AplError, Workspace
+from pullback.apl.compiled import function_of
 
 RANDOM = np.random.default_rng(7)
 X, M = RANDOM.random(6), RANDOM.random((3, 3))
@@ -130,3 +131,15 @@ def test_elements_that_are_selected_change_in_compiled_functions(text: str, expe
     work = Workspace()
     work["x"] = x
     assert np.asarray(work.evaluate(f"({text})x")).tolist() == expected
+
+
+def test_an_operator_in_a_loop_compiles_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr("pullback.apl.compiled.function_of", lambda *a, **k: made.append(a) or function_of(*a, **k))
+    work = Workspace()
+    work.evaluate("f←{+/⍵*a} ⋄ a←2")
+    assert work.evaluate("{⍵-0.25×f ⎕GRAD ⍵}⍣3⊢1 2").tolist() == [0.125, 0.25]
+    assert len(made) == 1
+    work.evaluate("a←3")
+    assert work.evaluate("f ⎕GRAD 1 2").tolist() == [3, 12]
+    assert len(made) == 2
