@@ -193,7 +193,8 @@ def _sparse_step(f: Callable[[Any], Any], x: Any, slope: Array, damping: Array) 
 def _entries(f: Callable[[Any], Any], x: Any) -> tuple[list[Array], Any]:
     """Values, rows and columns of the Jacobian's entries, and the number of residuals.
 
-    Residuals and unknowns are counted as in vectors of them. All terms of the Jacobian by its structure (`ad.sparse`) are joined. Entries of two terms may be at one place.
+    Residuals and unknowns are counted as in vectors of them. All terms of the Jacobian by its structure (`ad.sparse`)
+    are joined. Entries of two terms may be at one place.
     """
     widths = [product(as_array(leaf).extents) for leaf in tree.flatten(x)[0]]
     heights = [product(as_array(leaf).extents) for leaf in tree.flatten(f(x))[0]]
@@ -220,8 +221,8 @@ def _by_conjugate_gradients(
 ) -> tuple[Array, Array]:
     """The step by conjugate gradients, and the decrease of the model.
 
-    The diagonal `near` is the preconditioner. The iteration ends when the residual of the system, measured by it, is a hundredth of the slope: more precise
-    steps do not pay (Dembo, Eisenstat and Steihaug 1982).
+    The diagonal `near` is the preconditioner. The iteration ends when the residual of the system, measured by it, is a
+    hundredth of the slope: more precise steps do not pay (Dembo, Eisenstat and Steihaug 1982).
     """
     start = vecdot(slope, slope / near)
 
