@@ -1,4 +1,4 @@
-"""Derivatives of paper 003's evaluation against peers: micro-benchmarks, factorization, mixture, bundles.
+"""Derivatives of paper 003's evaluation against peers: micro-benchmarks and three applications.
 
 One `DerivativeCase` is one row of the table for each of its sizes: what goes in, and the shapes of what comes out. What
 each system does for it is in `bench.systems.derivatives_<system>`, by the name of the case.

@@ -1,8 +1,8 @@
-"""Derivatives by C that Tapenade generated, which the user has in a folder; none of it is in this project.
+"""Derivatives by C that Tapenade generated, which the user has in a folder.
 
-The folder is a copy of ADBench or of GradBench, or of their folder `tapenade` with the headers. Of its files are used
-`gmm_b.c` and `ba_b.c`, the derivatives in reverse mode of one mixture and of one reprojection, with their headers, and
-the stack of Tapenade, `adStack.c` and `adBuffer.c`.
+None of that C is in this project. The folder is a copy of ADBench or of GradBench, or of their folder `tapenade` with
+the headers. Of its files are used `gmm_b.c` and `ba_b.c`, the derivatives in reverse mode of one mixture and of one
+reprojection, with their headers, and the stack of Tapenade, `adStack.c` and `adBuffer.c`.
 """
 
 from __future__ import annotations

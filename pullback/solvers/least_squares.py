@@ -175,7 +175,7 @@ def _step_by_products(residuals: Residuals, x: Array, slope: Array, damping: Arr
 
 
 def _sparse_step(f: Callable[[Any], Any], x: Any, slope: Array, damping: Array) -> tuple[Array, Array]:
-    """The step by the entries of the Jacobian, computed once; conjugate gradients are scaled by its columns."""
+    """The step by the entries of the Jacobian, computed once and scaled by columns."""
     (values, rows, columns), m = _entries(f, x)
     n = slope.shape[0]
 
@@ -191,9 +191,10 @@ def _sparse_step(f: Callable[[Any], Any], x: Any, slope: Array, damping: Array) 
 
 
 def _entries(f: Callable[[Any], Any], x: Any) -> tuple[list[Array], Any]:
-    """Values, rows and columns of the Jacobian of the flat residuals by the flat unknowns; the number of residuals.
+    """Values, rows and columns of the Jacobian's entries, and the number of residuals.
 
-    All terms of the Jacobian by its structure (`ad.sparse`) are joined. Entries of two terms may be at one place.
+    Residuals and unknowns are counted as in vectors of them. All terms of the Jacobian by its structure (`ad.sparse`)
+    are joined. Entries of two terms may be at one place.
     """
     widths = [product(as_array(leaf).extents) for leaf in tree.flatten(x)[0]]
     heights = [product(as_array(leaf).extents) for leaf in tree.flatten(f(x))[0]]
@@ -218,10 +219,10 @@ def _entries(f: Callable[[Any], Any], x: Any) -> tuple[list[Array], Any]:
 def _by_conjugate_gradients(
     ahead: Product, back: Product, slope: Array, damping: Array, scale: Array, near: Array
 ) -> tuple[Array, Array]:
-    """The step by conjugate gradients, preconditioned by the diagonal `near`, and the decrease of the model.
+    """The step by conjugate gradients, and the decrease of the model.
 
-    The iteration ends when the residual of the system, measured by `near`, is a hundredth of the slope: more precise
-    steps do not pay (Dembo, Eisenstat and Steihaug 1982).
+    The diagonal `near` is the preconditioner. The iteration ends when the residual of the system, measured by it, is a
+    hundredth of the slope: more precise steps do not pay (Dembo, Eisenstat and Steihaug 1982).
     """
     start = vecdot(slope, slope / near)
 

@@ -243,7 +243,7 @@ def fold(n: Any, init: Any, f: Callable[[Any, Any], Any], max_trips: Any = None)
 
 
 def _counted(count: Array, init: Any, f: Callable[[Any, Any], Any], max_trips: Any) -> Any:
-    """A fold whose number of steps is data: a while loop, or all of `max_trips` steps where each element counts."""
+    """A fold whose number of steps is data: a while loop, or inside `build` all of `max_trips`."""
     position = user_position()
     count = from_ref(ref_of(convert(count, types.i64), "trips"))
     room = None if max_trips is None else _trips(max_trips, "fold")[0]
@@ -358,7 +358,7 @@ def _while(
     what: str, test: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, limit: Index | None,
     names: list[str] | None = None,
 ) -> Any:  # fmt: skip
-    """The state of a while loop after its last step, the test holding or not; `names` are those of its leaves."""
+    """The state of a while loop after its last step; `names` are those of its leaves."""
     tracer = current()
     position = user_position()
     state = _State(what, init, position)
