@@ -88,7 +88,7 @@ def sessions(compiled: bool) -> tuple[apl.Workspace, apl.Workspace]:
 def compared(
     text: str, arguments: list[NDArray], compiled: bool = False, seconds: float = 20.0
 ) -> AplFailure | Counter[str]:
-    """Call a dfn in both sessions: the first difference, or how many calls were compiled, evaluated and wrong."""
+    """Call a dfn in both sessions: the first difference, or counts of the calls."""
     cold, hot = sessions(compiled)
     found: Counter[str] = Counter()
     try:
