@@ -1,4 +1,4 @@
-"""What is known of the numbers of a traced function: whether they have a session's bits, and how large they can be.
+"""Knowledge of the numbers of a traced function: whether they have a session's bits, and their range.
 
 Compiled code adds and multiplies in another order than NumPy, fuses a multiplication with an addition, and has other
 functions of libm. The last digits of such a *rough* number differ from a session's. Under `pb.exact()` they do only for

@@ -94,7 +94,7 @@ class Function(Verb):
 
     @property
     def hot(self) -> Any:
-        """What compiles dfns of a session that take long; None if there is nothing."""
+        """The compiler of a session's dfns that take long; None if there is none."""
         return None if self.scope.host is None or is_tracing() else self.scope.host.hot
 
     def evaluated(self, y: Value, x: Value | None = None) -> Value | Shy:

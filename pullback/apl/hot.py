@@ -71,7 +71,7 @@ class _Version:
 
 @dataclass(eq=False)
 class _Record:
-    """What is known about a dfn."""
+    """The times and the versions of a dfn."""
 
     name: str
     seconds: float = 0.0
@@ -114,7 +114,7 @@ class Hot:
     # Calls ------------------------------------------------------------------------------------------------------
 
     def result(self, f: Function, y: Value, x: Value | None, evaluate: Callable[..., Any]) -> Any:
-        """The result of a call: from compiled code if it has it, else from `evaluate`, which may give a tail call."""
+        """The result of a call: of compiled code, or else of `evaluate`, which may give a tail call."""
         if f.scope.parent is not None or f.operator is not None or not f.called:
             return evaluate(y, x)
         record = self.records.get(f.dfn)
@@ -304,7 +304,7 @@ def _function(f: Function, count: int, watch: Watch, shy: list[bool]) -> Any:
 
 
 def _form(x: Value) -> Any:
-    """The type and shape of a value, and of the elements of a nested vector; None for others, and for empty ones."""
+    """The type and shape of a value, or those of a nested vector's elements; None if it is empty or else."""
     if not isinstance(x, np.ndarray) or not x.size:
         return None
     if x.dtype != object:

@@ -1,4 +1,4 @@
-"""What must hold for compiled code to mean what a session computes.
+"""Tests that must hold for compiled code to mean what a session computes.
 
 A session refuses results that are not finite, takes 0÷0 as 1, and turns integers that overflow into floating-point
 numbers; compiled code does not. While a `Watch` is active in a thread, each verb that is traced there adds a test of
@@ -38,7 +38,7 @@ MOST: Final = 400  # tests of a function
 
 
 class NotSameError(Exception):
-    """A construct whose compiled result may differ from a session's; `exact` says whether `pb.exact()` may help."""
+    """A construct whose compiled result may differ; `exact` says whether `pb.exact()` may help."""
 
     def __init__(self, what: str, exact: bool = False) -> None:
         super().__init__(what)
@@ -90,7 +90,7 @@ def tests() -> Any:
 
 
 def first_held(state: Sequence[Any]) -> tuple[Any, ...]:
-    """Test a loop's first state; return the part of it that says whether all tests hold, if there is a watch."""
+    """Test a loop's first state; return the part that says whether all tests hold, if there is a watch."""
     if _NOW.watch is None:
         return ()
     for x in state:
@@ -99,7 +99,7 @@ def first_held(state: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def held(results: Sequence[Any], *before: Any) -> tuple[Any, ...]:
-    """Whether the tests of the block hold, also of its results, and of the steps before; nothing without a watch."""
+    """Whether the tests of a block, its results and the steps before hold; nothing without a watch."""
     if _NOW.watch is None:
         return ()
     found = _NOW.watch.held(results, LARGE)

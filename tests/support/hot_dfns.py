@@ -1,4 +1,4 @@
-"""Random dfns in two sessions: one evaluates every call, the other compiles each dfn after its first call.
+"""Random dfns in two sessions: one evaluates all calls, the other compiles after the first.
 
 python -m tests.support.hot_dfns --dfns 2000 --seed 0 [--compiled]
 
@@ -88,7 +88,7 @@ def sessions(compiled: bool) -> tuple[apl.Workspace, apl.Workspace]:
 def compared(
     text: str, arguments: list[NDArray], compiled: bool = False, seconds: float = 20.0
 ) -> AplFailure | Counter[str]:
-    """Call a dfn in both sessions: the first difference, or how many calls were compiled, evaluated and wrong."""
+    """Call a dfn in both sessions: the first difference, or counts of the calls."""
     cold, hot = sessions(compiled)
     found: Counter[str] = Counter()
     try:
@@ -121,7 +121,7 @@ def _value(work: apl.Workspace, text: str, x: NDArray) -> Any:
 
 
 def difference(a: Any, b: Any) -> str | None:
-    """How two values or errors differ; None if they do not."""
+    """The difference between two values or errors; None if there is none."""
     if isinstance(a, str) or isinstance(b, str):
         return None if isinstance(a, str) and isinstance(b, str) and a == b else f"{a} and {b}"
     if a.shape != b.shape or a.dtype.char != b.dtype.char:

@@ -132,7 +132,7 @@ class Outer(Verb):
         return simplified(objects(made, (*a, *b))) if made else np.zeros((*a, *b), np.int64)
 
     def _spread(self, x: Value, y: Value) -> Value:
-        """Apply a verb on numbers to both arguments, spread to the shape of the result, in a compiled function."""
+        """Apply a verb on numbers to traced arguments, spread to the shape of the result."""
         if not is_scalar_verb(self.f) or is_nested(x) or is_nested(y):
             refuse("an outer product by a verb that is not on numbers")
         a, b = shape_of(x), shape_of(y)

@@ -103,7 +103,7 @@ def found_in(table: list[NDArray], sought: list[NDArray], ct: float) -> NDArray:
 
 
 def places_in(pool: NDArray, sought: NDArray, ct: float) -> NDArray:
-    """The first position in a vector of each element of `sought`, in its shape; the vector's length if absent."""
+    """The first position in a vector of each element of `sought`; the vector's length if absent."""
     if pool.size and pool.dtype.kind in "bi" and sought.dtype.kind in "bi":
         return _first_places(pool.astype(np.int64, copy=False), sought.astype(np.int64, copy=False))
     return found_in(elements(pool), elements(sought), ct).reshape(sought.shape)
