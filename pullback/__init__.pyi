@@ -200,8 +200,9 @@ from pullback.runtime.device.array import DeviceArray, device_put
 from pullback.runtime.device.listing import devices
 from pullback.solvers import least_squares, minimize, odeint, root, root_scalar
 from pullback.tracing.array import Array
+from pullback.tracing.branches import cond
 from pullback.tracing.complex_array import complex64, complex128
-from pullback.tracing.control import cond, fold, scan, while_loop
+from pullback.tracing.control import fold, scan, while_loop
 from pullback.tracing.index import (
     all_over,
     any_over,

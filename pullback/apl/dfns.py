@@ -29,7 +29,7 @@ from pullback.apl.values import Value, count_of, is_nested, is_traced, lifted, r
 from pullback.apl.watch import held, passed, refuse, tests, watching
 from pullback.state import PerThread
 from pullback.tracing.active import is_tracing
-from pullback.tracing.control import promoted_cond
+from pullback.tracing.branches import promoted_cond
 
 DEEPEST: Final = 1500  # nested calls
 DEEPEST_TRACED: Final = 200

@@ -56,7 +56,7 @@ from pullback.apl.values import (
 )
 from pullback.state import PerThread, setting
 from pullback.tracing.active import is_tracing
-from pullback.tracing.control import promoted_cond
+from pullback.tracing.branches import promoted_cond
 from pullback.tracing.tracer import current
 
 UNROLLED: Final = 200  # trips of a loop that is written out while it is compiled

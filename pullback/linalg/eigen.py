@@ -19,7 +19,7 @@ from pullback.linalg.rotations import gaps
 from pullback.linalg.spectral import held_upright, upright
 from pullback.linalg.stacks import adjoint, each, matrices, rescaled, square_magnitude
 from pullback.tracing.array import Array
-from pullback.tracing.control import cond as either
+from pullback.tracing.branches import cond as either
 from pullback.tracing.control import fold, scan
 from pullback.tracing.custom import emit_call
 from pullback.tracing.index import build, max_over, sum_over

@@ -12,7 +12,7 @@ from pullback.arrays.reduction import sum as total
 from pullback.linalg.lu import inv, slogdet, solve
 from pullback.linalg.stacks import constant, each, matrices
 from pullback.tracing.array import Array
-from pullback.tracing.control import cond as either
+from pullback.tracing.branches import cond as either
 from pullback.tracing.control import fold
 
 

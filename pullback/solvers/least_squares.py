@@ -36,7 +36,8 @@ from pullback.solvers.implicit import along, ended, flat, unknown_where
 from pullback.source import user_position
 from pullback.tracing import tree
 from pullback.tracing.array import Array, from_index
-from pullback.tracing.control import cond, while_loop
+from pullback.tracing.branches import cond
+from pullback.tracing.control import while_loop
 from pullback.tracing.custom import emit_call
 from pullback.tracing.making import as_array
 

@@ -1,8 +1,8 @@
-"""Control flow: fold, scan, while_loop, cond. States are trees of arrays."""
+"""Loops: fold, scan, while_loop. States are trees of arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from pullback.errors import DTypeError, ShapeError, TraceError
@@ -13,12 +13,12 @@ from pullback.ir.index import cond as condition
 from pullback.ir.types import DType
 from pullback.source import Position, user_position
 from pullback.tracing import tree
-from pullback.tracing.arithmetic import choose, common_settled, convert
+from pullback.tracing.arithmetic import choose, convert
 from pullback.tracing.array import Array, from_index, shape_text, type_text, weak
+from pullback.tracing.branches import as_test
 from pullback.tracing.making import as_array, extent_of, from_ref, ref_of, scalar
 from pullback.tracing.naming import assigned_name, check_callable, parameter_names
 from pullback.tracing.printing import Repeated, arrays_of
-from pullback.tracing.ranges import Obligation, conditions
 from pullback.tracing.tracer import Tracer, current
 from pullback.tracing.tree import Structure
 
@@ -348,7 +348,7 @@ def while_loop(
     last = _while("while_loop", test, body, init, limit)
     if limit is None:
         return last
-    reached = _bool(test(last), "while_loop")
+    reached = as_test(test(last), "while_loop")
     if at_limit == "report":
         return last, reached
     return finished(last, reached, position)
@@ -380,7 +380,7 @@ def _while(
         with tracer.block() as scope:
             for r in refs:
                 tracer.own(r)
-            going = _bool(test(state.view(refs)), what)
+            going = as_test(test(state.view(refs)), what)
             going_ref = ref_of(going, "going")
             owed += tracer.settle_block([going_ref])
             test_block = ir.Block(tuple(scope.statements), (going_ref,))
@@ -433,134 +433,4 @@ def _demanding(x: Array, unfinished: Array) -> Array:
     return x * convert(1 - unfinished, x.settled)
 
 
-def _bool(value: Any, what: str) -> Array:
-    h = as_array(value, what)
-    if h.settled is not types.bool_ or h.rank:
-        raise DTypeError(
-            "E121",
-            f"{what}: the test is {type_text(h)}, not a single bool",
-            position=user_position(),
-            remedy="compare, e.g. `x > 0`, or reduce with `any` or `all`",
-        )
-    return h
-
-
-def cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
-    """then(*operands) where the test holds, else otherwise(*operands); only the one chosen runs.
-
-    Args:
-        test: a bool of rank 0. Inside `build` both functions are computed and one result is chosen for each element.
-        then: a function of the operands.
-        otherwise: a function of the operands that gives the same structure, shapes and element types.
-        operands: the operands of both; they may also capture values.
-
-    >>> @pb.function
-    ... def clamp(x):
-    ...     return pb.cond(x > 1.0, lambda y: y / y, lambda y: y, x)
-    >>> float(clamp(3.0)), float(clamp(0.5))
-    (1.0, 0.5)
-    """
-    for f, which in ((then, "then"), (otherwise, "otherwise")):
-        check_callable(f, f"cond, {which}", [f"x{k}" for k in range(len(operands))])
-    return _chosen(test, then, otherwise, operands, _common)
-
-
-def promoted_cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
-    """`cond` for languages with one number type: differing integer results become floating-point."""
-    return _chosen(test, then, otherwise, operands, _promoted)
-
-
-Agreement = Callable[[list[tuple[Structure, list["Array"]]], Position | None], list[DType]]
-
-
-def _chosen(
-    test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], operands: Sequence[Any], agree: Agreement
-) -> Any:
-    if isinstance(test, bool):
-        return (then if test else otherwise)(*operands)
-    tracer = current()
-    position = user_position()
-    chosen = _bool(test, "cond")
-    if tracer.inside:
-        return _both(chosen, then(*operands), otherwise(*operands), agree, position)
-    sides: list[tuple[ir.Block, Structure, list[Array]]] = []
-    owed: list[Obligation] = []
-    test_ref = ref_of(chosen, "test")
-    results: list[tuple[Structure, list[Array]]] = []
-    for f in (then, otherwise):  # once for the element types, which may depend on the other branch
-        with tracer.block():
-            leaves, structure = tree.flatten(f(*operands))
-            results.append((structure, [as_array(v, "cond") for v in leaves]))
-    dtypes = agree(results, position)
-    for f, truth in ((then, True), (otherwise, False)):
-        facts = tuple(conditions(chosen.element(), truth))
-        with tracer.block() as scope:
-            leaves, structure = tree.flatten(f(*operands))
-            handles = [as_array(v, "cond") for v in leaves]
-            names = tree.leaf_names(structure, assigned_name(position) or "value")
-            refs = [ref_of(h if h.strong is d else convert(h, d), n) for h, d, n in zip(handles, dtypes, names)]
-            owed += tracer.settle_block(refs, facts)
-            sides.append((ir.Block(tuple(scope.statements), tuple(refs)), structure, handles))
-    outs = tuple(ir.Ref(n, r.dtype, r.shape) for n, r in zip(names, sides[0][0].results))
-    tracer.emit(ir.Choose(outs, test_ref, sides[0][0], sides[1][0], () if position is None else (position,)), owed)
-    return tree.unflatten(sides[0][1], [from_ref(r) for r in outs])
-
-
-def _pairs(results: list[tuple[Structure, list[Array]]], position: Position | None) -> Iterator[tuple[Array, Array]]:
-    """The results of both branches of a cond, which must agree in structure and shapes."""
-    (first, a), (second, b) = results
-    if first != second:
-        raise ShapeError(
-            "E139",
-            f"cond: one function gives {first}, the other {second}",
-            position=position,
-            remedy="return the same structure from both",
-        )
-    for h, g in zip(a, b):
-        if h.extents != g.extents:
-            raise ShapeError(
-                "E139",
-                f"cond: one function gives {shape_text(h.extents)}, the other {shape_text(g.extents)}",
-                position=position,
-                remedy="return the same shapes from both",
-            )
-        yield h, g
-
-
-def _common(results: list[tuple[Structure, list[Array]]], position: Position | None) -> list[DType]:
-    """The dtypes of both branches of a cond, which must agree."""
-    dtypes = []
-    for h, g in _pairs(results, position):
-        found = h.strong or g.strong or common_settled(h, g)
-        if any(x.strong not in (None, found) for x in (h, g)):
-            raise DTypeError(
-                "E139",
-                f"cond: one function gives {type_text(h)}, the other {type_text(g)}",
-                position=position,
-                remedy="convert one with `astype`",
-            )
-        dtypes.append(found)
-    return dtypes
-
-
-def _promoted(results: list[tuple[Structure, list[Array]]], position: Position | None) -> list[DType]:
-    """The dtypes of both branches of a cond; if two differ, the wider one."""
-
-    def order(d: DType) -> tuple[bool, bool, int]:
-        return d.is_floating, not d.is_bool, d.numpy.itemsize
-
-    return [
-        max((h.settled, g.settled), key=order) if h.weak is None or g.weak is None else common_settled(h, g)
-        for h, g in _pairs(results, position)
-    ]
-
-
-def _both(test: Array, a: Any, b: Any, agree: Agreement, position: Position | None) -> Any:
-    (first, s), (second, t) = tree.flatten(a), tree.flatten(b)
-    sides = [[as_array(x) for x in first], [as_array(y) for y in second]]
-    dtypes = agree([(s, sides[0]), (t, sides[1])], position)
-    pairs = [[h if h.strong in (None, d) else convert(h, d) for h in hs] for hs, d in zip(zip(*sides), dtypes)]
-    return tree.unflatten(s, [choose(test, x, y, position) for x, y in pairs])
-
-
-__all__ = ["cast", "cond", "fold", "promoted_cond", "scan", "while_loop"]
+__all__ = ["cast", "fold", "scan", "while_loop"]

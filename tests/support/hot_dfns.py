@@ -64,6 +64,7 @@ def random_arguments(rng: np.random.Generator) -> list[NDArray]:
     """Arguments of one type and shape, ordinary ones first."""
     shape = SHAPES[int(rng.integers(len(SHAPES)))]
     kind = rng.random()
+    base: NDArray
     if kind < 0.55:
         base, ways = np.round(rng.random(shape) * 4 - 1, 2) + 0.01, FLOATS
     elif kind < 0.9:

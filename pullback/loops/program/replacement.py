@@ -1,4 +1,7 @@
-"""Statements with other indices, places and temporaries: those of a kernel in its caller, or of a second iteration."""
+"""Statements with other indices, places and temporaries.
+
+They make a kernel part of its caller, and a second iteration of a loop from the first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two vectors side by side: loops in which functions wait for each other take two iterations at a time.
+"""Two vectors side by side: loops whose functions wait for each other take two iterations at a time.
 
     for n in vectors of 4:                        for n in pairs of vectors of 4:
         t = tanh(x[n ..])                             t = tanh(x[n ..]);  t' = tanh(x[n + 4 ..])
@@ -56,7 +56,10 @@ def side_by_side(body: Iterable[Stmt]) -> tuple[Stmt, ...]:
 
 
 def _gains(loop: For) -> bool:
-    """Whether a point has functions of vectors in series, few beside each other, and no power, which is long itself."""
+    """Whether a point has functions of vectors in series, and few beside each other.
+
+    A power is long enough itself.
+    """
     depths: dict[Temp, int] = {}
     functions: list[str] = []
     for s in loop.body:
