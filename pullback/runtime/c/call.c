@@ -203,12 +203,19 @@ static void give_back(Arena a) {
 }
 
 /* Large results lie in such memory too, and go back to it when nobody has them any more: fresh pages cost more than
-   most functions do that fill them. What holds a result is an arena that begins with its own size. Results are kept
+   most functions do that fill them. Before a result lie the address and the size of its arena. Results are kept
    for long, so they take no arena that is much larger than they are; and one alone that is larger than all that is to
-   be idle is freed at once. */
+   be idle is freed at once.
+
+   A result begins with a page. Processors compare the last twelve bits of addresses first: a load waits for an earlier
+   store that has the same. Operands of a size mostly begin at the first bytes of a page, and loads run ahead of
+   stores, so a result must not begin some bytes further on. */
 
 #define LARGE_RESULT ((size_t)1 << 20)
-#define HEAD 64
+#define PAGE ((size_t)4096)
+#define HEAD (PAGE + sizeof(Arena)) /* the most that lies before a result */
+
+static Arena *head_of(void *result) { return (Arena *)result - 1; }
 
 static void *result_malloc(void *context, size_t bytes) {
     (void)context;
@@ -221,8 +228,9 @@ static void *result_malloc(void *context, size_t bytes) {
     UNLOCK(idle_lock);
     if (!a.start) a = new_arena(bytes);
     if (!a.start) return NULL;
-    *(size_t *)a.start = a.bytes;
-    return (char *)a.start + HEAD;
+    void *result = (void *)(((uintptr_t)a.start + HEAD - 1) / PAGE * PAGE);
+    *head_of(result) = a;
+    return result;
 }
 
 static void *result_calloc(void *context, size_t count, size_t size) {
@@ -235,8 +243,7 @@ static void *result_calloc(void *context, size_t count, size_t size) {
 static void result_free(void *context, void *result, size_t bytes) {
     (void)context, (void)bytes; /* of the array, which may have been reshaped since */
     if (!result) return;
-    Arena a = {(char *)result - HEAD, 0};
-    a.bytes = *(size_t *)a.start;
+    Arena a = *head_of(result);
     if (a.bytes > most_idle_bytes) free(a.start);
     else give_back(a);
 }
@@ -244,7 +251,7 @@ static void result_free(void *context, void *result, size_t bytes) {
 static void *result_realloc(void *context, void *result, size_t bytes) {
     void *made = result_malloc(context, bytes);
     if (made && result) {
-        size_t room = *(size_t *)((char *)result - HEAD) - HEAD;
+        size_t room = head_of(result)->bytes - HEAD;
         memcpy(made, result, room < bytes ? room : bytes);
         result_free(context, result, room);
     }
