@@ -385,7 +385,7 @@ nn.fit(nn.dense(3), nn.cross_entropy, (np.ones((3, 4), np.float32), [0, 1, 2]), 
 ''',
         '''\
 DataError [E508] the targets of the data are a list
-  try: `np.array(x)` makes an array of a list: the data is a pair of arrays      See `pullback explain-error E508`
+  try: `np.array(x)` makes an array of a list, `pb.jagged(x)` of rows of different lengths      See `pullback explain-error E508`
 ''',
     ),
     (

@@ -55,7 +55,7 @@ def test_table_has_the_ratios_of_the_fastest_forms() -> None:
     (line,) = lines(rows, derivatives.SYSTEMS)
     assert line.ratio("pullback", "c") == 2
     assert line.best_peer == "jax"
-    assert derivatives.cells(rows) == [("dot-3", "1", "2", "8", "–", "–", "2.00", "4.00")]
+    assert derivatives.cells(rows) == [("dot-3", "1", "2", "8", "–", "–", "–", "–", "2.00", "4.00")]
 
 
 def test_short_calls_are_repeated_and_timed_singly() -> None:
