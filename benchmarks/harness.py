@@ -34,8 +34,10 @@ class Runner(Protocol):
 
 
 LONG_ENOUGH = 1e-2
-"""Seconds of a repetition: a clock resolves it, and most calls find in the caches what they left there themselves. The
-first calls find what other contenders left, which costs a call that is made twice more than one that is made ten times."""
+"""Seconds of a repetition: a clock resolves it, and most calls find in the caches what they left there themselves.
+
+The first calls find what other contenders left. A call that is made twice costs more than one that is made ten times.
+"""
 
 
 class Repeated:

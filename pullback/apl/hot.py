@@ -182,6 +182,7 @@ class Hot:
             self._next = job
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="pullback-apl", daemon=True)
+                atexit.unregister(self.close)  # of an earlier thread
                 atexit.register(self.close)
                 self._thread.start()
 

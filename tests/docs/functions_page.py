@@ -60,7 +60,7 @@ class Section:
 SECTIONS = (
     Section("Functions and derivatives", ("calls", "derivatives"), "that of the function's expansion", "to any order"),
     Section("Index notation", ("tracing.index",), "that of the body for each index"),
-    Section("Loops and conditions", ("tracing.control",), "that of the body for each step",
+    Section("Loops and conditions", ("tracing.control", "tracing.branches"), "that of the body for each step",
             "of every step, states kept"),
     Section("Elementwise", ("arrays.elementwise",), "1 for each element"),
     Section("Complex numbers", ("arrays.complex", "tracing.complex_array"), "that of both parts"),

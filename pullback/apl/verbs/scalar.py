@@ -64,6 +64,8 @@ def pervade(verb: Scalar, tolerance: float, *arguments: Value) -> Value:
     aligned = _aligned(verb, arguments)
     if verb is DYADIC["÷"] and (dims := divided_dims(*aligned)) is not None:
         return dims
+    if verb.name in ("∧", "∨") and all(isinstance(a, np.ndarray) and a.dtype == bool for a in aligned):
+        return verb.define(np, tolerance, *aligned)
     if verb.need == "any" and any(kind_of(a) == "U" for a in aligned):
         values, traced = list(aligned), False
         if any(isinstance(a, Array) for a in aligned):
@@ -510,6 +512,8 @@ def _both(name: str, f: Definition, g: Callable[..., Any]) -> Definition:
         if m is not np:
             return f(m, a != 0, b != 0)
         a, b = np.asarray(a), np.asarray(b)
+        if a.dtype.kind == b.dtype.kind == "b":
+            return f(np, a, b)
         if "c" in (a.dtype.kind, b.dtype.kind):
             divisor = np.asarray(_COMMON_COMPLEX(a, b), complex)
             return divisor if g is np.gcd else a * (b / np.where(divisor == 0, 1, divisor))

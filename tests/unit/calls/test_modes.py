@@ -67,7 +67,7 @@ def test_jvp_gives_value_and_tangent() -> None:
     p, x, v = parameters(), RNG.standard_normal(3), RNG.standard_normal(3)
     out, tangent = pb.jvp(layer)((p, x), (None, v))
     np.testing.assert_allclose(out, layer(p, x))
-    np.testing.assert_allclose(tangent, jacobian_of(lambda x: layer(p, x), x) @ v, rtol=1e-8)
+    np.testing.assert_allclose(tangent, jacobian_of(lambda x: layer(p, x), x) @ v, rtol=1e-7, atol=1e-8)
 
 
 def test_jvp_of_trees_with_none_for_zero() -> None:
@@ -108,9 +108,9 @@ def test_vjp_gives_value_and_cotangents_of_all_parameters() -> None:
     p, x, c = parameters(), RNG.standard_normal(3), RNG.standard_normal(2)
     out, (p_bar, x_bar) = pb.vjp(layer)(p, x, cotangent=c)
     np.testing.assert_allclose(out, layer(p, x))
-    np.testing.assert_allclose(x_bar, c @ jacobian_of(lambda x: layer(p, x), x), rtol=1e-8)
+    np.testing.assert_allclose(x_bar, c @ jacobian_of(lambda x: layer(p, x), x), rtol=1e-7, atol=1e-8)
     expected = np.tensordot(c, jacobian_of(lambda w: layer(Params(w, p.b), x), p.w), 1)
-    np.testing.assert_allclose(p_bar.w, expected, rtol=1e-7)
+    np.testing.assert_allclose(p_bar.w, expected, rtol=1e-7, atol=1e-8)
     assert isinstance(p_bar, Params)
 
 
@@ -153,7 +153,7 @@ def test_hvp_is_the_hessian_times_a_vector() -> None:
     product = pb.hvp(energy)((x, 0.7), v)
     np.testing.assert_allclose(product, pb.hessian(energy)(x, 0.7) @ v, rtol=1e-12)
     expected = jacobian_of(lambda x: pb.grad(energy)(x, 0.7), x) @ v
-    np.testing.assert_allclose(product, expected, rtol=1e-7)
+    np.testing.assert_allclose(product, expected, rtol=1e-7, atol=1e-8)
 
 
 def test_hvp_of_several_parameters() -> None:
