@@ -63,7 +63,7 @@ def _operand(value: Any, type: ArrayType, what: str = "") -> Array:
 def _number(value: Any, type: ArrayType, what: str = "") -> Any:
     if value.__class__ is float and type.numpy.kind == "f":
         return value
-    kind = np.asarray(value).dtype.kind
+    kind = "i" if value.__class__ is int else np.asarray(value).dtype.kind  # of any size
     if _KINDS.index(kind if kind in _KINDS else "i") > _KINDS.index(type.numpy.kind) and (kind, type.numpy.kind) != (
         "i", "u"
     ):  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 
 
 def numpys_words() -> str:
-    """What NumPy says about a mask of two elements for three; its words differ between versions."""
+    """NumPy's message about a mask of two elements for three; its words differ between versions."""
     with pytest.raises(IndexError) as error:
         np.zeros(3)[np.array([True, False])]
     return str(error.value)

@@ -115,6 +115,20 @@ def test_f18_bundle_adjustment(solver: str) -> None:
     assert cost(found) < 1e-9
 
 
+@pytest.mark.parametrize("by", [-1, 1, 2])
+def test_sparse_steps_leave_out_what_lies_beyond_an_end(by: int) -> None:
+    """A residual at an end has fewer unknowns; the same minimum as by a dense factor."""
+
+    def errors(x: Any, y: Any) -> Any:
+        n = x.shape[0]
+        return pb.build(n, lambda i: pb.exp(0.3 * x[i]) - 0.5 * x.at(i + by, fill=0.7) * x[i] - y[i])
+
+    first, y = np.linspace(0.1, 0.9, 7), np.linspace(1.1, 1.3, 7)
+    found = [pb.function(lambda x, y: pb.least_squares(errors, x, y, solver=solver, max_steps=200))(first, y)
+             for solver in ("sparse", "cholesky")]  # fmt: skip
+    np.testing.assert_allclose(*found, rtol=1e-6)
+
+
 def decay(p: Any, t: Any, y: Any) -> Any:
     return p["size"] * pb.exp(p["rate"] * t) - y
 

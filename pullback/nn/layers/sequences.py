@@ -38,6 +38,8 @@ def masked(*layers: Any, pool: str | None = None) -> Layer:
     Raises:
         TraceError: [E163] a layer would mix steps that are not there with others. [E168] The input is no such dict.
         ShapeError: [E162] the layers change the number of steps.
+    Cost:
+        That of the layers for N L steps, where L is the length of the longest sequence of the data.
 
     >>> from pullback import nn
     >>> net = nn.masked(nn.embedding(50, 8), nn.gru(4), pool="last") >> nn.dense(2)
@@ -78,7 +80,11 @@ def sequence_loss(loss: Callable[..., Any]) -> Callable[[Any, Any], Array]:
     Args:
         loss: a function with `reduction="none"`, such as `nn.cross_entropy` or a `functools.partial` of it.
     Returns:
-        A function of the result of `nn.masked` and the target, which was a jagged array of the data.
+        A function of the result of `nn.masked` and the target, which was a jagged array of the data. It gives a number.
+    Raises:
+        TraceError: [E168] when it is called: one of both is no dict of "values" and "mask".
+    Cost:
+        That of the loss for all steps, those that are not there included.
 
     >>> from pullback import nn
     >>> loss = nn.sequence_loss(nn.mse_loss)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback import TraceError, lazy
+from pullback import DTypeError, TraceError, lazy
 from pullback.lazy.memory import Memory
 from tests.support.versions import ARRAY_API
 from tests.unit.lazy.programs import Complex, Generator, loss, run
@@ -274,3 +274,17 @@ def test_a_view_of_a_number_is_a_number() -> None:
         same = view = xp.reshape(array, ())
         same *= 3.0
         assert (float(view), float(same), float(array)) == (6.0, 6.0, 6.0)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
+def test_numbers_up_to_the_ends_of_a_type_are_written(dtype: str) -> None:
+    """NumPy 1 wraps larger numbers around."""
+    ends = np.iinfo(dtype)
+    for number in (int(ends.min), int(ends.max)):
+        x = lazy.zeros(3, dtype=np.dtype(dtype))
+        x[1] = number
+        assert x.tolist() == [0, number, 0]
+    for number in (int(ends.min) - 1, int(ends.max) + 1):
+        x = lazy.zeros(3, dtype=np.dtype(dtype))
+        with pytest.raises(DTypeError, match=f"E124.*{number} does not fit"):
+            x[1] = number

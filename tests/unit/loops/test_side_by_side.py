@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,12 +13,12 @@ from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.program import Program
-from pullback.ir.types import DType, f64
+from pullback.ir.types import f64
 from pullback.loops.memory.verify import verify_function
 from pullback.loops.plain import builder
-from pullback.loops.program.nodes import For, Let, Store, kernels_of, walk
+from pullback.loops.program.nodes import Assign, For, Let, Store, kernels_of, walk
 from pullback.loops.program.side_by_side import side_by_side
-from pullback.loops.program.values import Apply, Buffer, Load, Read, Temp, Type
+from pullback.loops.program.values import Apply, Binary, Buffer, Load, Read, Temp, Type
 from pullback.machine import of_width
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program
@@ -96,16 +97,16 @@ def test_a_sum_takes_its_terms_in_order() -> None:
     assert steps_of(parse_program(SUM), {"N": 64}) == [8]
 
 
-def chain_loop(read: int, dtype: DType = f64) -> For:
+def chain_loop(read: int, step: int = 4, upper: int = 64) -> For:
     """A loop that stores exp(tanh(b[n + read])) in b[n], by vectors of four."""
-    n, b, four = Var("n", 64), Buffer("b", dtype, (as_index(100),), "parameter", as_index(100)), Type(dtype, 4)
+    n, b, four = Var("n", 64), Buffer("b", f64, (as_index(100),), "parameter", as_index(100)), Type(f64, 4)
     first, second = Temp("t", four), Temp("e", four)
     body = (
         Let(first, Apply(PRIMITIVES["tanh"], (Load(b, as_index(n) + read, four),), four)),
         Let(second, Apply(PRIMITIVES["exp"], (Read(first),), four)),
         Store(b, as_index(n), Read(second)),
     )
-    return For(n, as_index(0), as_index(64), body, 4, "vector")
+    return For(n, as_index(0), as_index(upper), body, step, "vector")
 
 
 @pytest.mark.parametrize(("read", "step"), [(0, 8), (-4, 4), (4, 4), (1, 4)])
@@ -113,6 +114,37 @@ def test_elements_that_other_iterations_change_keep_the_order(read: int, step: i
     (loop,) = side_by_side((chain_loop(read),))
     assert isinstance(loop, For)
     assert loop.step == step
+
+
+def test_vectors_that_overlap_keep_the_order() -> None:
+    (loop,) = side_by_side((chain_loop(0, step=2),))
+    assert isinstance(loop, For)
+    assert loop.step == 2
+
+
+@pytest.mark.parametrize("upper", range(1, 20))
+def test_each_iteration_is_there_once(upper: int) -> None:
+    """Whole pairs, and one vector that is left; a loop's end need not be that of a vector."""
+    stored = []
+    for s in side_by_side((chain_loop(0, upper=upper),)):
+        starts = range(0, int(str(s.upper)), s.step) if isinstance(s, For) else [0]
+        stores = [t for t in (s.body if isinstance(s, For) else (s,)) if isinstance(t, Store)]
+        for start in starts:
+            stored += [start + (t.offset - as_index(s.var)).constant if isinstance(s, For) else t.offset.constant
+                       for t in stores]  # fmt: skip
+    assert stored == list(range(0, upper, 4))
+
+
+def test_a_sum_that_is_read_keeps_the_order() -> None:
+    loop, four = chain_loop(0), Type(f64, 4)
+    value = next(s.value for s in loop.body if isinstance(s, Store))
+    total = Temp("total", four)
+    adds = Assign(total, Binary("+", Read(total), value, four))
+    (kept,) = side_by_side((replace(loop, body=(*loop.body[:2], adds)),))
+    assert isinstance(kept, For) and kept.step == 8
+    out = Buffer("out", f64, (as_index(100),), "parameter", as_index(100))
+    (kept,) = side_by_side((replace(loop, body=(*loop.body[:2], adds, Store(out, as_index(loop.var), Read(total)))),))
+    assert isinstance(kept, For) and kept.step == 4
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -32,7 +32,7 @@ def outputs_of(body: tuple[Stmt, ...], memory: dict[Buffer, str]) -> dict[str, s
 
 @pytest.mark.parametrize("again", [False, True])
 def test_an_array_that_leaves_twice(again: bool) -> None:
-    """It is copied out again if a statement wrote it meanwhile, and only then."""
+    """An array is copied out again if a statement wrote it meanwhile, and only then."""
     x, z = array("x", "input"), array("z", "input")
     results = [array(f"y{k}", "output") for k in range(4)]
     a, b, c = array("a"), array("b"), array("c")

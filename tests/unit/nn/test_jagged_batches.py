@@ -12,6 +12,8 @@ import pytest
 import pullback as pb
 from pullback import DataError, ShapeError, TraceError, data, nn
 from pullback.errors import PullbackError
+from pullback.nn.scope import MIXING
+from pullback.tracing.tree import flatten
 
 Sequence = np.ndarray
 Apply = Callable[[Any, Sequence], Any]
@@ -270,3 +272,45 @@ def test_a_description_and_its_type() -> None:
     assert "masked1" in net.init()[0]
     assert repr(nn.masked(nn.gru(3), pool="last")) == "masked(gru(3), pool='last')"
     assert nn.masked(nn.dense(3)).on({"values": "N 5 4", "mask": "bool[N, 5]"}).describe(batch_size=2).parameters == 15
+
+
+FORMS: dict[str, Callable[..., Any]] = {  # of every layer of `nn.layers`, on sequences of four numbers a step
+    "attention": lambda: nn.attention(2), "avg_pool": lambda: nn.avg_pool(1), "batch_norm": nn.batch_norm,
+    "bidirectional": lambda: nn.bidirectional(nn.gru(3)),
+    "concat": lambda: nn.parallel(a=nn.dense(2), b=nn.dense(2)) >> nn.concat(1),
+    "conv": lambda: nn.conv(4, 1), "conv_transpose": lambda: nn.conv_transpose(4, 1), "dense": lambda: nn.dense(3),
+    "dropout": lambda: nn.dropout(0.5), "embedding": lambda: nn.embedding(9, 3), "flatten": nn.flatten,
+    "global_avg_pool": nn.global_avg_pool, "global_max_pool": nn.global_max_pool,
+    "group_norm": lambda: nn.group_norm(1),
+    "gru": lambda: nn.gru(3, num_layers=2, bidirectional=True), "instance_norm": nn.instance_norm,
+    "layer_norm": nn.layer_norm, "local_response_norm": nn.local_response_norm,
+    "lstm": lambda: nn.lstm(3, reverse=True, return_sequences=False),
+    "max_pool": lambda: nn.max_pool(1), "permute": lambda: nn.permute(1, 0),
+    "positional_encoding": nn.positional_encoding, "reshape": lambda: nn.reshape(4, 5), "rms_norm": nn.rms_norm,
+    "transformer_block": lambda: nn.transformer_block(2), "with_states": lambda: nn.with_states(nn.gru(3)),
+}  # fmt: skip
+
+
+OTHERS = {"masked", "rotary_embedding", "sequence_loss"}  # no layers, or the one that is tested
+
+
+@pytest.mark.parametrize("name", sorted({*nn.layers.__all__} - OTHERS))
+def test_no_layer_reads_what_fills_a_row(name: str) -> None:
+    """Whatever stands behind the ends of rows, results are the same, or the layer is refused."""
+    dtype: Any = np.int64 if name == "embedding" else np.float64
+    values = np.random.default_rng(0).integers(0, 9, (3, 5, *([] if dtype is np.int64 else [4]))).astype(dtype)
+    mask = np.arange(5) < np.array([[5], [2], [0]])
+    other = np.where(mask.reshape(3, 5, *[1] * (values.ndim - 2)), values, 8)
+    try:
+        net = nn.masked(FORMS[name]())
+        if dtype is not np.int64:
+            net = net.on({"values": "N 5 4", "mask": "bool[N, 5]"})
+        parameters, state = net.init(seed=0, dtype=np.float64)
+        inputs = [{"values": x, "mask": mask} for x in (values, other)]
+        results = [net.function(np.float64).interpret(parameters, state, x) for x in inputs]
+    except PullbackError as error:
+        assert error.code in ("E103", "E162", "E163", "E168"), error
+        return
+    assert name not in MIXING
+    for one, two in zip(*(flatten(r)[0] for r in results), strict=True):
+        np.testing.assert_array_equal(one, two)

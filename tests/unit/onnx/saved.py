@@ -111,7 +111,7 @@ def inputs(case: Case, dtype: Any) -> list[Any]:
 
 
 def evaluated(file: Path, given: Sequence[Any]) -> list[Any] | None:
-    """What onnx's own evaluator gives; None for operators that it did not know whole before 1.23.
+    """The results of onnx's own evaluator; None for operators that it did not know whole before 1.23.
 
     It lacked the last outputs of LSTM and GRU, and names from outside in the bodies of loops and branches.
     """
