@@ -163,7 +163,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--update-golden", action="store_true", help="rewrite the files of tests/golden, then read the diff"
     )
     parser.addoption(
-        "--everything", action="store_true", help="run all rows of the large tables; an ordinary run has a fifth"
+        "--everything",
+        action="store_true",
+        help="run all rows of the large tables and all slow tests; an ordinary run has an eighth",
     )
 
 
@@ -175,6 +177,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header() -> list[str]:
     """Say which rows run."""
     return rotation.header()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the tests that took long and are not marked slow; those of tables are rows already."""
+    for line in rotation.without_mark(terminalreporter.stats.get("passed", [])):
+        terminalreporter.write_line(f"long, and not marked slow: {line}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

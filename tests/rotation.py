@@ -1,9 +1,9 @@
 """The rows that an ordinary run leaves to other runs.
 
 Most tests are rows of tables: one for each function, layout or random seed. A run of the whole suite runs an eighth of
-the rows of each table, and of the tests of the longest modules. The number of commits selects the eighth, so eight
-commits in a row run them all. `--everything` runs all rows, and so does naming a file. The choice depends on the names
-of tests alone.
+the rows of each table, and an eighth of the tests that are marked slow, because they take more than half a second of
+processor time or are rows of a table themselves. The number of commits selects the eighth, so eight commits in a row
+run them all. `--everything` runs all tests, and so does naming a file. The choice depends on the names of tests alone.
 
     PULLBACK_TESTS_TURN=1/8    the second eighth; set by `.ci/run`, whose copy has no history
     PULLBACK_TESTS_PART=3/12   the fourth of twelve parts of the whole suite, with all rows
@@ -15,6 +15,7 @@ import datetime
 import os
 import subprocess
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from zlib import crc32
@@ -22,27 +23,9 @@ from zlib import crc32
 import pytest
 
 TESTS = Path(__file__).parent
-TURNS, FEWEST = 8, 5  # a test with fewer rows always runs them all
-FOLDERS = frozenset(TESTS / name for name in ("docs", "examples", "laws", "papers", "table", "textbook", "unit"))
-TABLES = frozenset(  # modules whose tests are themselves rows: those of tables without parameters, the longest ones
-    TESTS / f"{name}.py"
-    for name in (
-        "docs/test_notebooks", "examples/test_clean_c", "peers/test_gradient_calls",
-        "table/test_array_api_values", "table/test_standard",
-        "unit/arrays/test_arrange", "unit/arrays/test_complex", "unit/arrays/test_complex_special",
-        "unit/cli/test_train", "unit/distributions/test_distributions", "unit/distributions/test_ends",
-        "unit/distributions/test_samples", "unit/distributions/test_values", "unit/distributions/test_vectors",
-        "unit/fft/test_fft", "unit/grid/test_accesses", "unit/grid/test_call_errors", "unit/grid/test_calls",
-        "unit/grid/test_graphs",
-        "unit/grid/test_products", "unit/grid/test_readings", "unit/grid/test_scans", "unit/grid/test_sorts",
-        "unit/grid/test_suite", "unit/grid/test_tensor", "unit/lazy/test_devices", "unit/lazy/test_namespace",
-        "unit/loops/test_all_sizes", "unit/nn/test_arena", "unit/nn/test_checkpoints", "unit/nn/test_layers",
-        "unit/nn/test_memory_told", "unit/nn/test_network_export", "unit/operators/test_blocks",
-        "unit/runtime/test_compile", "unit/special/test_incomplete", "unit/special/test_net",
-        "unit/special/test_net_of_many", "unit/test_complex_matrices", "unit/test_decompositions", "unit/test_eigen",
-        "unit/test_random", "unit/test_random_ends", "unit/test_solve", "unit/test_special", "unit/test_spectral",
-    )
-)  # fmt: skip
+TURNS, FEWEST = 8, 5  # a test with fewer rows always runs them all, unless it is slow
+LONGEST = 10.0  # seconds after which a test without the mark is named at the end of a run
+FOLDERS = frozenset(TESTS / name for name in ("apl", "docs", "examples", "laws", "papers", "table", "textbook", "unit"))
 
 
 def choose(config: pytest.Config) -> None:
@@ -75,8 +58,14 @@ def kept(items: list[pytest.Item]) -> list[pytest.Item]:
     return [item for item in items if not _is_row(item, rows[_test(item)]) or _is_in(item, turn)]
 
 
+def without_mark(reports: Iterable[pytest.TestReport]) -> list[str]:
+    """Name the tests of a run that took long without the mark, the longest first."""
+    long = [(r.duration, r.nodeid) for r in reports if r.duration > LONGEST and "slow" not in r.keywords]
+    return [f"{seconds:.1f} s  {name}" for seconds, name in sorted(long, reverse=True)]
+
+
 def _is_row(item: pytest.Item, rows: int) -> bool:
-    return item.path in TABLES or (rows >= FEWEST and _is_in_folder(item.path))
+    return item.get_closest_marker("slow") is not None or (rows >= FEWEST and _is_in_folder(item.path))
 
 
 @cache

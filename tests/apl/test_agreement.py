@@ -9,6 +9,7 @@ from tests.support.apl import AplFailure
 from tests.support.phrases import agreement, random_phrase
 
 
+@pytest.mark.slow
 def test_random_phrases_agree() -> None:
     found = [agreement(*random_phrase(np.random.default_rng((3, n, 2))), compiled=False) for n in range(300)]
     assert not [f for f in found if isinstance(f, AplFailure)]

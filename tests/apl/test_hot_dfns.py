@@ -20,6 +20,7 @@ def found(seed: int, count: int, compiled: bool = False) -> Counter[str]:
     return total
 
 
+@pytest.mark.slow
 def test_random_dfns_are_the_same_hot_and_cold() -> None:
     total = found(11, 300)
     assert total["compiled"] > 100

@@ -94,6 +94,7 @@ def outcomes(numbers: range, written: list[str]) -> Iterator[tuple[list[str], st
         yield lines, "".join(written)
 
 
+@pytest.mark.slow
 def test_random_programs_end_no_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")

@@ -9,6 +9,8 @@ import pytest
 
 from tests.docs import notebooks
 
+pytestmark = pytest.mark.slow
+
 NEW = "python -m tests.docs.notebooks writes it anew"
 
 

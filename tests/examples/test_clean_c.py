@@ -26,6 +26,8 @@ from pullback.runtime.emit import c_source
 from tests.examples.test_examples import COMPILER, FUNCTIONS, ROOT, STRICT
 from tests.laws.test_sizes import PROGRAMS, some_dims
 
+pytestmark = pytest.mark.slow
+
 # What gcc does not see, such as sums that nothing reads, clang does; it is asked where it is installed.
 CLANG = [path for path in map(shutil.which, ("clang", "clang-19")) if path and path != COMPILER][:1]
 NIGHTLY = bool(os.environ.get("PULLBACK_NIGHTLY"))

@@ -94,6 +94,7 @@ def test_x06_its_c_is_clean(name: str, tmp_path: Path) -> None:
     compile_and_run(tmp_path, *STRICT, "-Og", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler installed")
 @pytest.mark.parametrize("name", ["dense.dense", "zhang.train"])
 def test_its_c_is_portable_and_fast_flags_agree(name: str, tmp_path: Path) -> None:

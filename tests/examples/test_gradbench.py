@@ -48,6 +48,7 @@ def test_answers_are_those_of_the_reference(module: str, function: str, size: st
     json.loads(json.dumps(answer, allow_nan=False))
 
 
+@pytest.mark.slow
 def test_all_modules_are_there() -> None:
     assert len(MODULES) == 12
     for module in MODULES:

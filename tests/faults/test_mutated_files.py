@@ -294,6 +294,7 @@ def outcome(reader: Reader, content: bytes, folder: Path) -> str:
     return "read"
 
 
+@pytest.mark.slow
 def test_every_mutated_file_is_read_or_refused_with_a_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULLBACK_READ_LIMIT", str(LIMIT))
     monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")

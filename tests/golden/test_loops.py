@@ -237,6 +237,7 @@ def digest(text: str) -> str:
     return f"{text.count(chr(10))} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_digest(name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     found = digest(text_of(name, monkeypatch))

@@ -26,6 +26,7 @@ def test_c_agrees_with_the_interpreter(seed):
     assert_within_bounds(case, compile_program(case.program, case.dims).run(list(case.inputs)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("vector_bytes", "flags"), WIDTHS, ids=["16", "32", "64", "portable"])
 def test_every_width_agrees_with_the_interpreter(vector_bytes, flags):
     cases = [random_program(np.random.default_rng(seed)) for seed in range(100, 120)]

@@ -25,18 +25,21 @@ def test_in_the_interpreter(first: int) -> None:
     assert tally.counts["open"] <= tally.counts["compared"] / 10
 
 
+@pytest.mark.slow
 def test_expressions() -> None:
     tally = run(range(SEED, SEED + 40), "expressions")
     assert not tally.faults, "\n".join(map(str, tally.faults))
     assert tally.counts["undecided"] <= tally.counts["queries"] / 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(SEED, SEED + 40, 20))
 def test_as_the_passes_leave_them(first: int) -> None:
     tally = run(range(first, first + 20), "passes", longest=250)
     assert not tally.faults, "\n".join(map(str, tally.faults))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(SEED, SEED + 24, 6))
 def test_in_c(first: int) -> None:
     if compiler_command() is None:

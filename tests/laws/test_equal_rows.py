@@ -131,6 +131,7 @@ def test_at_every_width(case: Case, sizes: Sequence[int], dtype: str) -> None:
         case.check(run_at(program, dims, inputs, width, flags), (width, flags))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CLANG, reason="clang is not installed")
 @pytest.mark.parametrize("case", [ROWS, COLUMNS], ids=["rows", "columns"])
 def test_with_clang(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,7 @@ def test_tangents_and_how_gradients_move(name: str) -> None:
     assert examine(case, NUMBERS, (interpreted,), ("forward", "second"), case.sizes[-1:]).verdict == "agrees"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [KNOWN[k :: len(KNOWN) // TOGETHER][:TOGETHER] for k in range(2)])
 def test_in_c(names: Sequence[str]) -> None:
     chosen = [CASES[n] for n in names]

@@ -37,6 +37,7 @@ def test_random_programs_in_random_ways(first: int) -> None:
     assert [str(f) for f in fuzz(range(first, first + BATCH))] == []
 
 
+@pytest.mark.slow
 def test_trips_that_shrink_with_an_outer_loop() -> None:
     assert fuzz([1336]) == []  # more chunks than iterations
 

@@ -40,6 +40,7 @@ def size(f, **dims: int) -> int:
     return len(f.c_source(comments=False, **dims))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape, dims", [("", {}), ("N", {"N": 10})])
 def test_sixty_nested_diamonds(shape, dims):
     small, large = (size(pb.grad(diamonds(n, shape)), **dims) for n in (30, 60))
@@ -49,6 +50,7 @@ def test_sixty_nested_diamonds(shape, dims):
     np.testing.assert_allclose(f(x), f.interpret(x), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 def test_jacobians_and_hessians_of_diamonds(mode):
     def rows(depth):
@@ -66,11 +68,13 @@ def test_jacobians_and_hessians_of_diamonds(mode):
     assert large < 3 * small
 
 
+@pytest.mark.slow
 def test_a_thousand_statements():
     small, large = (size(pb.grad(chain(n)), N=10) for n in (500, 1000))
     assert large < 2.2 * small
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_what_is_used_twice_is_computed_once(step):
     """Also in vectors: what stands in the text twice is text that doubles with every statement."""

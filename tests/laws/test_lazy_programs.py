@@ -198,6 +198,7 @@ def expected(text: str, x: float, y: float) -> list[float] | None:
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_gradients_of_random_programs(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")

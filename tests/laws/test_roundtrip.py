@@ -52,6 +52,7 @@ def test_different_programs_are_not_equal():
     assert all((p is q) == structurally_equal(p, q) for p in programs for q in programs)
 
 
+@pytest.mark.slow
 def test_text_does_not_depend_on_the_hash_seed():
     script = ("import numpy as np\nfrom tests.support.programs import random_program\n"
               "from pullback.ir.printer import print_program\n"

@@ -101,6 +101,7 @@ def test_a_sample_is_the_same_for_a_seed_and_without_repetition() -> None:
     assert len(sample(mutants, 10**6, seed=0)) == sum(m.compiles() for m in mutants)
 
 
+@pytest.mark.slow
 def test_a_mutant_takes_the_place_of_the_function() -> None:
     (mutant,) = [
         m for m in mutants_of("pullback/rewrite/rules/__init__.py")
@@ -118,6 +119,7 @@ def test_a_mutant_takes_the_place_of_the_function() -> None:
     assert rules.cited(["derivative.log"]) == before
 
 
+@pytest.mark.slow
 def test_a_mutant_takes_the_place_of_code_that_runs_at_import() -> None:
     """A new process builds all tables with the mutant. A mutant without a change fails no test."""
     found = mutants_of("pullback/ir/primitives/logic.py")

@@ -256,6 +256,7 @@ def write_idx(folder: Path, count: int) -> None:
         (folder / name).write_bytes(head + data.tobytes())
 
 
+@pytest.mark.slow
 def test_a22_a23_a24_the_network_is_trained_from_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -368,6 +369,7 @@ def test_f01_the_constructs_of_the_published_file() -> None:
     assert int(session.evaluate("elapsed")) >= 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 def test_f02_an_interactive_session_compiles_the_training() -> None:
     """The second call of the fold over all images is one call of compiled code; errors are those of a session."""

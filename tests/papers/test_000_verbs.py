@@ -638,6 +638,7 @@ def test_a20_a_layer_of_the_size_of_its_argument_is_fully_connected() -> None:
     check(f(x, w, b), (np.tensordot(w, x, 4) + b).reshape(10, 1, 1, 1, 1))
 
 
+@pytest.mark.slow
 def test_a21_the_gradient_by_hand_is_the_derived_one() -> None:
     arguments = example()
     by_hand = blocks.gradient(*arguments)

@@ -47,6 +47,7 @@ def test_a20_the_shape_checker_prints_them() -> None:
         assert shape in result, text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["constant", "uniform"])
 def test_a21_the_derived_gradient_is_the_hand_written_one(start: Any) -> None:
     import pullback as pb

@@ -48,6 +48,7 @@ def slope(f: Any, x: Any, step: float = 1e-6) -> Any:
     return out
 
 
+@pytest.mark.slow
 def test_b01_b02_every_operator_takes_all_nine_types() -> None:
     shapes: dict[str, Any] = {
         "float32": np.float32(1.5),
@@ -461,6 +462,7 @@ def test_b18_building_is_pure() -> None:
     assert (lazy.stats() - before).pieces <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_objects")
 def test_b19_b20_deep_chains_and_live_bytes() -> None:
     gc.collect()  # of other tests
@@ -578,6 +580,7 @@ def test_b27_the_notebooks_are_a_page_that_runs() -> None:
     assert all(re.search(r"^print\(.*\)\s+# (True|\[)", program, re.MULTILINE) for program in programs)
 
 
+@pytest.mark.slow
 def test_b29_x05_straight_pieces_are_one_kernel_that_is_compiled() -> None:
     x = lazy.asarray(np.ones((4, 4)))
 
@@ -637,6 +640,7 @@ def test_f06_a_weight_that_is_met_later_begins_anew() -> None:
         trainer.step(lazy.Weight(np.array(1.0), "a") * b)
 
 
+@pytest.mark.slow
 def test_f07_cifar_100_is_trained_with_both_labels(tmp_path: Path) -> None:
     """Section 6: each batch is of one coarse class, and only its fine classifier is computed and trained."""
     random = np.random.default_rng(0)

@@ -155,6 +155,7 @@ def layered(w1: Float64[Array, "M M"], w2: Float64[Array, "M M"], x: Float64[Arr
     return pb.sum(pb.tanh(h @ w2) ** 2)
 
 
+@pytest.mark.slow
 def test_c22_three_peaks_stand_below_the_table() -> None:
     table = lenet_by_hand.train.memory(S=1, B=50)
     assert list(table.peaks) == ["fastest", "less", "least"]
@@ -163,11 +164,13 @@ def test_c22_three_peaks_stand_below_the_table() -> None:
     assert str(table).splitlines()[-1].startswith(f"modes fastest {table.peak_bytes:,}, less ")
 
 
+@pytest.mark.slow
 def test_c23_least_memory_for_lenet() -> None:
     peaks = lenet_by_hand.train.memory(S=1, B=500).peaks
     assert peaks["least"] <= peaks["less"] <= 0.85 * peaks["fastest"]
 
 
+@pytest.mark.slow
 def test_c23_a_limit_is_met_by_the_first_mode_that_fits() -> None:
     def mode(limit: int) -> str:
         program = lenet_by_hand.train.program()

@@ -45,6 +45,7 @@ def test_c28_a_profile_sums_to_its_total() -> None:
 # C24: programs to read ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plain", "most"), [(False, (450, 2800)), (True, (150, 1000))])
 def test_c24_programs_are_short_enough_to_read(plain: bool, most: tuple[int, int], tmp_path: Path) -> None:
     """The lengths that docs/howto/ship_network.md tells, of LeNet's inference and training."""
@@ -60,6 +61,7 @@ def test_c24_programs_are_short_enough_to_read(plain: bool, most: tuple[int, int
 # C30: compile time -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_c30_a_deep_network_is_c_within_seconds() -> None:
     """Inference of ResNet-50, from its definition to C; training steps are in benchmarks/results/networks.md."""
     began = time.process_time()

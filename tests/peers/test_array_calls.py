@@ -23,6 +23,7 @@ def is_older(package: str, than: tuple[int, int]) -> bool:
     return tuple(map(int, found)) < than
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(is_older("scipy", (1, 17)) or is_older("scikit-learn", (1, 9)), reason="they know fewer namespaces")
 def test_calls() -> None:
     environment = {**os.environ, "SCIPY_ARRAY_API": "1", "PYTHONPATH": str(ROOT), "PULLBACK_BACKEND": "interpreter"}

@@ -165,6 +165,7 @@ def test_no_value_leaves_a_gradient(name: str) -> None:
     np.testing.assert_array_equal(gradient.numpy(), np.full((2, 3), VALUES[0, 0]))
 
 
+@pytest.mark.slow
 def test_matplotlib() -> None:
     """The numbers that matplotlib draws are those that it draws of NumPy arrays."""
     matplotlib = pytest.importorskip("matplotlib")

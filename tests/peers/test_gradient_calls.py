@@ -11,6 +11,8 @@ import pytest
 from tests.peers.gradient_calls import HOMES, KNOWN, REFUSED, function, rows
 from tests.peers.test_array_calls import ROOT, is_older
 
+pytestmark = pytest.mark.slow
+
 PARTS = 8
 
 

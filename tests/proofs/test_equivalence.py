@@ -41,6 +41,7 @@ def report(what: str) -> Counter[str]:
     return Counter(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES if NIGHTLY else MACHINES[:1], ids=lambda m: f"{m.vector_bytes} bytes")
 def test_strategies_compute_what_was_written(machine: object) -> None:
     """Each program by itself, and by each strategy that can do it."""
@@ -82,6 +83,7 @@ def test_the_corpus_computes_what_was_written() -> None:
     assert outcomes["proven"] + outcomes["cases"] >= 0.5 * outcomes.total()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS if NIGHTLY else FAULTS[7:8], ids=lambda f: f"{Path(f.file).stem} {f.new}")
 def test_planted_faults_are_found(fault: object) -> None:
     assert noticed(fault, few=not NIGHTLY)  # type: ignore[arg-type]

@@ -177,6 +177,7 @@ def _places(s: Sampler) -> Mapping[Buffer, View]:
 # Claims -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numbers", [True, False], ids=["numbers", "dims"])
 def test_iterations_that_are_independent_touch_other_elements(numbers: bool) -> None:
     """No element that one writes is touched by another; enough loops are found to be so."""

@@ -10,6 +10,7 @@ from tests.proofs.samples import TIMES, Sampler
 from tests.proofs.smt import check
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numbers", [True, False], ids=["numbers", "dims"])
 def test_simplified_indices_are_what_was_written(numbers: bool) -> None:
     for seed in range((50 if numbers else 4) * TIMES):

@@ -33,6 +33,7 @@ SMOOTH: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 def test_smooth() -> None:
     check_grads(lambda x: {name: f(x) for name, f in SMOOTH.items()}, (X,), order=1)
 

@@ -14,9 +14,12 @@ from itertools import combinations, product
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pullback as pb
 from tests.table.rows import Row, run, same
+
+pytestmark = pytest.mark.slow
 
 INF, NAN = np.inf, np.nan
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-5, -30.0, 0.99, 1e30, -1e-30, INF, -INF, NAN]

@@ -25,6 +25,7 @@ def apply_all(operands: dict[str, list[Any]]) -> Any:
     return {name: elementwise(name, *args) for name, args in operands.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arity", [1, 2])
 def test_every_smooth_primitive(arity: int) -> None:
     names = [name for name, row in SMOOTH.items() if row.arity == arity]

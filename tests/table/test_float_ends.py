@@ -75,6 +75,7 @@ def at(kind: str, n: int) -> tuple[Any, Any]:
     return k % count, (k + k // count + n) % count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TYPES)
 def test_every_length(kind: str) -> None:
     """In C for all sizes as in the interpreter, which takes all pairs at once."""

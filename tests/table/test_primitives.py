@@ -121,6 +121,7 @@ def test_partials_keep_f32(row):
     assert all(d.dtype == np.float32 for d in partial_values(row, types.f32, samples(row, types.f32)))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_c_of_every_row_agrees_with_evaluate(tmp_path):
     """One C file with all rows and dtypes; the bits are compared for integers and bool, the values for floats."""

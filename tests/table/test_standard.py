@@ -13,6 +13,8 @@ import pullback as pb
 from tests.table.rows import Row, run_as
 from tests.table.standard import CONSTANTS, DTYPES, INSPECTED, REFUSED, SHAPES, STANDARD, numbers
 
+pytestmark = pytest.mark.slow
+
 MANY = {"b": "bool", "i": "int32", "f": "float64", "c": "complex128"}  # one of each kind has all shapes
 FUNCTIONS = [n for n in STANDARD if "." not in n]
 EXTENSIONS = [n for n in STANDARD if "." in n]

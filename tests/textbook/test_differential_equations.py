@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pullback as pb
 from tests.textbook.harness import Algorithm, check
@@ -347,6 +348,7 @@ def plain_binomial_tree(s: Any, k: Any, r: Any, sigma: Any) -> Any:
     return v[0]
 
 
+@pytest.mark.slow
 def test_grids() -> None:
     u = RNG.uniform(-1, 1, 37)
     check(
@@ -358,6 +360,7 @@ def test_grids() -> None:
     )
 
 
+@pytest.mark.slow
 def test_paths() -> None:
     check(
         Algorithm(lorenz, plain_lorenz, (1.0, 1.1, 0.9, 10.0, 28.0, 8 / 3)),
@@ -367,6 +370,7 @@ def test_paths() -> None:
     )
 
 
+@pytest.mark.slow
 def test_chances_and_prices() -> None:
     check(
         Algorithm(euler_maruyama, plain_euler_maruyama, (1.1, RNG.normal(size=(9, 37)), 0.8, 0.3)),

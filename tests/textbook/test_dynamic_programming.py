@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pullback as pb
 from tests.textbook.harness import Algorithm, check
@@ -326,6 +327,7 @@ def plain_beam_products(start: Any, move: Any) -> Any:
     return np.array([p for p, _ in pairs]), np.array([p for _, p in pairs])
 
 
+@pytest.mark.slow
 def test_alignments() -> None:
     a, b = RNG.integers(0, 4, 33), RNG.integers(0, 4, 7)
     score = RNG.uniform(-1, 1, (7, 35))
@@ -338,6 +340,7 @@ def test_alignments() -> None:
     )
 
 
+@pytest.mark.slow
 def test_models_of_sequences() -> None:
     start, move, emit = RNG.uniform(0.1, 1, 5), RNG.uniform(0.1, 1, (5, 5)), RNG.uniform(0.1, 1, (5, 6))
     seen = RNG.integers(0, 6, 37)
@@ -349,6 +352,7 @@ def test_models_of_sequences() -> None:
     )
 
 
+@pytest.mark.slow
 def test_choices() -> None:
     check(
         Algorithm(knapsack, plain_knapsack, (RNG.integers(2, 9, 11), RNG.uniform(0.5, 2, 11))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pullback as pb
 from tests.textbook.harness import Algorithm, check
@@ -150,6 +151,7 @@ def distances(n: int) -> Any:
     return (w + w.T) * (1 - np.eye(n))
 
 
+@pytest.mark.slow
 def test_paths() -> None:
     check(
         Algorithm(floyd_warshall, plain_floyd_warshall, (RNG.uniform(0.5, 2, (33, 33)) ** 2,)),
@@ -159,6 +161,7 @@ def test_paths() -> None:
     )
 
 
+@pytest.mark.slow
 def test_fixed_points() -> None:
     p, q = RNG.uniform(0.5, 1, 7), RNG.uniform(0.5, 1, 37)
     check(

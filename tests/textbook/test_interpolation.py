@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pullback as pb
 from tests.textbook.harness import Algorithm, check
@@ -174,6 +175,7 @@ def plain_romberg(a: Any, b: Any) -> Any:
     return np.arctan(b) - np.arctan(a)
 
 
+@pytest.mark.slow
 def test_polynomials() -> None:
     x = np.arange(7.0) + RNG.uniform(-0.3, 0.3, 7)
     check(
@@ -186,6 +188,7 @@ def test_polynomials() -> None:
     )
 
 
+@pytest.mark.slow
 def test_splines_and_quadrature() -> None:
     knots = np.arange(37.0) + RNG.uniform(-0.3, 0.3, 37)
     inside = RNG.uniform(0.5, 35.5, 20)

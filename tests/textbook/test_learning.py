@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pullback as pb
 from tests.textbook.harness import Algorithm, check
@@ -256,6 +257,7 @@ def plain_kernel_regression(x: Any, y: Any, z: Any, width: Any) -> Any:
     return k @ y / k.sum(1)
 
 
+@pytest.mark.slow
 def test_clusters() -> None:
     x = RNG.normal(size=(37, 2)) + 3 * RNG.integers(0, 2, (37, 2))
     check(
@@ -265,6 +267,7 @@ def test_clusters() -> None:
     )
 
 
+@pytest.mark.slow
 def test_descent() -> None:
     x = RNG.normal(size=(37, 5))
     check(
@@ -275,6 +278,7 @@ def test_descent() -> None:
     )
 
 
+@pytest.mark.slow
 def test_networks() -> None:
     check(
         Algorithm(long_short_term, plain_long_short_term, (

@@ -390,6 +390,7 @@ def plain_determinant(a: Any) -> Any:
     return det
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [5, 33])
 def test_substitution_and_factors(n: int) -> None:
     a, s, b = matrix(n), symmetric(n), vector(n)
@@ -401,6 +402,7 @@ def test_substitution_and_factors(n: int) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [33])
 def test_orthogonal_factors(n: int) -> None:
     check(
@@ -410,6 +412,7 @@ def test_orthogonal_factors(n: int) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [37])
 def test_iterations(n: int) -> None:
     a, s, b = matrix(n), symmetric(n), vector(n)
@@ -422,6 +425,7 @@ def test_iterations(n: int) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [6, 39])
 def test_structured_systems(n: int) -> None:
     r = np.append(3.0, RNG.uniform(-0.5, 0.5, n - 1) / np.arange(1, n))
@@ -432,5 +436,6 @@ def test_structured_systems(n: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_rotations() -> None:
     check(Algorithm(jacobi_rotations, plain_jacobi_rotations, (symmetric(4),)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pullback as pb
 from tests.textbook.harness import Algorithm, check
@@ -133,6 +134,7 @@ def plain_argument_of_agm(a: Any, b: Any) -> Any:
     return a
 
 
+@pytest.mark.slow
 def test_roots() -> None:
     check(
         Algorithm(bisection, plain_bisection, (3.1,)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pullback as pb
 from tests.textbook.harness import Algorithm, check
@@ -240,6 +241,7 @@ def plain_bilinear(image: Any, places: Any) -> Any:
     return np.array(out)
 
 
+@pytest.mark.slow
 def test_transforms() -> None:
     check(
         Algorithm(radix_two, plain_radix_two, (RNG.uniform(-1, 1, 64), RNG.uniform(-1, 1, 64))),

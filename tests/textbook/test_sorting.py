@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pullback as pb
 from tests.textbook.harness import Algorithm, check
@@ -239,6 +240,7 @@ def plain_sieve(n: Any) -> Any:
     return np.cumsum([k > 1 and all(k % d for d in range(2, k)) for k in range(50)]) + n
 
 
+@pytest.mark.slow
 def test_sorting() -> None:
     x = RNG.uniform(-1, 1, 37)
     check(
@@ -250,6 +252,7 @@ def test_sorting() -> None:
     )
 
 
+@pytest.mark.slow
 def test_networks_and_searches() -> None:
     check(
         Algorithm(bitonic_sort, np.sort, (RNG.uniform(-1, 1, 64),)),

@@ -29,6 +29,7 @@ def test_there_are_twenty_of_each() -> None:
     assert {name for name, _ in WRONG} == {p.name for p in BAD} and len(WRONG) == len(BAD)
 
 
+@pytest.mark.slow
 def test_mypy_finds_the_mistakes_and_nothing_else() -> None:
     api = pytest.importorskip("mypy.api")
     flags = ["--config-file", str(ROOT / "pyproject.toml"), "--strict", "--enable-error-code", "name-defined",

@@ -564,6 +564,7 @@ def test_gradient_in_single_precision():
     np.testing.assert_allclose(g, 0.5)
 
 
+@pytest.mark.slow
 def test_ir_is_the_same_in_every_process():
     code = """
         import numpy as np, pullback as pb

@@ -10,6 +10,8 @@ import pullback as pb
 from pullback import linalg
 from pullback.testing import check_grads
 
+pytestmark = pytest.mark.slow
+
 R = np.random.default_rng(0)
 
 

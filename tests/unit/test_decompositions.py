@@ -19,6 +19,8 @@ from pullback.ir.program import Call, Fold
 from pullback.ir.verify import verify
 from pullback.testing import check_grads
 
+pytestmark = pytest.mark.slow
+
 Square = Float64[Array, "N N"]
 Tall = Float64[Array, "M N"]
 Columns = Float64[Array, "N K"]

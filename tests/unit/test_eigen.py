@@ -11,6 +11,8 @@ import pullback as pb
 from pullback import linalg
 from pullback.testing import check_grads
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(11)
 
 

@@ -136,6 +136,7 @@ def test_types() -> None:
         attention(pb.jagged([[1, 2]]), np.ones(1))
 
 
+@pytest.mark.slow
 def test_c_without_loops_over_all_pairs(tmp_path: Path) -> None:
     """No loop stands in another one but the steps of a bisection, also in the gradient."""
     x = pb.jagged([[1.0, 2.0], [], [4.0]])

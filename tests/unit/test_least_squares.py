@@ -89,6 +89,7 @@ def projected(camera: Any, point: Any, xp: Any) -> Any:
 CAMERAS, POINTS = 3, 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["cholesky", "cg", "sparse"])
 def test_f18_bundle_adjustment(solver: str) -> None:
     """Cameras and points are found again from images, from a start near them; some images are not seen."""
@@ -115,6 +116,7 @@ def test_f18_bundle_adjustment(solver: str) -> None:
     assert cost(found) < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [-1, 1, 2])
 def test_sparse_steps_leave_out_what_lies_beyond_an_end(by: int) -> None:
     """A residual at an end has fewer unknowns; the same minimum as by a dense factor."""
@@ -144,6 +146,7 @@ def bundle() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return cameras + 1e-2 * r.normal(size=cameras.shape), points + 0.05 * r.normal(size=points.shape), pairs, seen
 
 
+@pytest.mark.slow
 def test_f18_a_sparse_bundle_in_exported_c_is_that_of_scipy(tmp_path: Path) -> None:
     """One entry of the Jacobian for each camera's and point's number that is in an image, none for all others."""
     cameras, points, pairs, seen = bundle()
@@ -196,6 +199,7 @@ def test_dense_residuals_have_no_entries() -> None:
     assert 'try: solver="cg" or "cholesky"' in str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
 def test_derivatives_are_those_of_the_minimum(solver: str) -> None:
     """By data that is not fitted exactly, where the curvature of the residuals counts."""
@@ -220,6 +224,7 @@ def line(t: Float64[Array, "N"], y: Float64[Array, "N"]):
     return pb.least_squares(lambda p, t, y: p[0] + p[1] * t - y, np.zeros(2), t, y)
 
 
+@pytest.mark.slow
 def test_linear_problems_and_c(tmp_path: Path) -> None:
     r = np.random.default_rng(2)
     t, y = r.normal(size=20), r.normal(size=20)
@@ -237,6 +242,7 @@ def test_unknowns_that_no_residual_reads_stay() -> None:
     assert f(np.array([0.0, 7.0])) == pytest.approx([3.0, 7.0])
 
 
+@pytest.mark.slow
 def test_failures() -> None:
     rosenbrock = lambda x: pb.stack([10 * (x[1] - x[0] ** 2), 1 - x[0]])
     start = np.array([-1.2, 1.0])

@@ -12,6 +12,8 @@ from jaxtyping import Int64, UInt32
 import pullback as pb
 from pullback import Array, random
 
+pytestmark = pytest.mark.slow
+
 KEY = random.key(0)
 N = 20_000
 

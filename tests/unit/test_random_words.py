@@ -144,6 +144,7 @@ def truncated(low: float, high: float, u: Any) -> Any:
     return stats.truncnorm.ppf(u, low, high) if low < high else np.full(len(u), low)
 
 
+@pytest.mark.slow
 def test_truncated_normal_numbers() -> None:
     for low, high in ENDS:
         wanted = truncated(low, high, SHARES)

@@ -72,6 +72,7 @@ def test_no_built_file_lies_beside_the_sources() -> None:
     assert not [p.name for p in ROOT.iterdir() if p.suffix in (".whl", ".onnx", ".o", ".so", ".npz")]
 
 
+@pytest.mark.slow
 def test_two_builds_are_the_same(wheels: list[Path]) -> None:
     one, two = wheels
     assert one.name == two.name
@@ -88,6 +89,7 @@ def test_the_wheel_holds_the_product_alone(wheels: list[Path]) -> None:
     assert wheels[0].stat().st_size <= WHEEL_BYTES
 
 
+@pytest.mark.slow
 def test_the_sdist_holds_tests_and_benchmarks(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)

@@ -1,11 +1,10 @@
-"""Tests of the rotation: every row runs in one of six runs."""
+"""Tests of the rotation: every row and every slow test runs in one of eight runs."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,8 +16,10 @@ ROOT = rotation.TESTS.parent
 FEW, MANY = 4, 40  # rows
 
 
-def item(path: str, name: str) -> Any:
-    return SimpleNamespace(nodeid=f"{path}::{name}", path=ROOT / path)
+def item(path: str, name: str, *marks: str) -> Any:
+    return SimpleNamespace(
+        nodeid=f"{path}::{name}", path=ROOT / path, get_closest_marker=lambda mark: mark if mark in marks else None
+    )
 
 
 ROWS = [item("tests/unit/loops/test_some.py", f"test_many[{k}]") for k in range(MANY)]
@@ -27,7 +28,7 @@ ALWAYS = [
     item("tests/unit/loops/test_some.py", "test_one"),
     *(item("tests/errors/test_some.py", f"test_many[{k}]") for k in range(MANY)),
 ]
-TABLE = [item("tests/unit/test_eigen.py", f"test_{k}") for k in range(MANY)]
+SLOW = [item("tests/errors/test_slow.py", f"test_{k}", "slow") for k in range(MANY)]
 
 
 @pytest.fixture(autouse=True)
@@ -41,26 +42,27 @@ def runs(monkeypatch: pytest.MonkeyPatch, variable: str, of: int) -> list[set[st
     out = []
     for k in range(of):
         monkeypatch.setenv(variable, f"{k}/{of}")
-        out.append({i.nodeid for i in rotation.kept([*ROWS, *ALWAYS, *TABLE])})
+        out.append({i.nodeid for i in rotation.kept([*ROWS, *ALWAYS, *SLOW])})
     return out
 
 
-def test_six_runs_have_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eight_runs_have_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = runs(monkeypatch, "PULLBACK_TESTS_TURN", rotation.TURNS)
     assert set.intersection(*turns) == {i.nodeid for i in ALWAYS}
     rows = [turn - {i.nodeid for i in ALWAYS} for turn in turns]
-    assert all(rows) and sum(map(len, rows)) == len([*ROWS, *TABLE]) == len(set().union(*rows))
+    assert all(rows) and sum(map(len, rows)) == len([*ROWS, *SLOW]) == len(set().union(*rows))
 
 
 def test_parts_are_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = runs(monkeypatch, "PULLBACK_TESTS_PART", 7)
-    assert sum(map(len, parts)) == len([*ROWS, *ALWAYS, *TABLE]) == len(set().union(*parts))
+    assert sum(map(len, parts)) == len([*ROWS, *ALWAYS, *SLOW]) == len(set().union(*parts))
 
 
 def test_without_a_turn_everything_runs() -> None:
-    assert rotation.kept([*ROWS, *TABLE]) == [*ROWS, *TABLE]
+    assert rotation.kept([*ROWS, *SLOW]) == [*ROWS, *SLOW]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "head"), [
     ((), "rows {turn} of the tables; --everything runs all"),
     (("--everything",), None),
@@ -76,6 +78,9 @@ def test_only_the_whole_suite_leaves_rows_out(words: tuple[str, ...], head: str 
     assert found == ([head.format(turn=turn)] if head else [])
 
 
-@pytest.mark.parametrize("path", sorted(rotation.TABLES), ids=lambda path: path.stem)
-def test_tables_are_there(path: Path) -> None:
-    assert path.is_file()
+def test_long_tests_without_the_mark_are_named() -> None:
+    def report(name: str, seconds: float, **keywords: int) -> Any:
+        return SimpleNamespace(nodeid=name, duration=seconds, keywords=keywords)
+
+    reports = [report("soon", 0.1), report("long", 11.0), report("longer", 70.0), report("marked", 19.0, slow=1)]
+    assert rotation.without_mark(reports) == ["70.0 s  longer", "11.0 s  long"]

@@ -12,6 +12,8 @@ import pullback as pb
 from pullback import Array
 from pullback.testing import check_grads
 
+pytestmark = pytest.mark.slow
+
 TIMES = np.array([0.0, 0.3, 1.0, 2.5])
 
 

@@ -129,6 +129,7 @@ def test_every_solver_is_in_the_table() -> None:
     assert {name.partition(",")[0] for name in CASES} == set(solvers.__all__)
 
 
+@pytest.mark.slow
 def test_compiled_and_mapped() -> None:
     """One program of all cases in C: which succeeded is the same there, also for many numbers at once."""
     names = [n for n, (_, good, _) in CASES.items() if good is not None]

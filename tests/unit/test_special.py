@@ -13,6 +13,8 @@ from jaxtyping import Float, Float32, Float64
 import pullback as pb
 from pullback import Array, special
 
+pytestmark = pytest.mark.slow
+
 INF, NAN = np.inf, np.nan
 NEAR = [-2.3, -0.6, 1e-5, 0.3, 1.0, 1.7]
 POSITIVE = [1e-4, 0.3, 0.9, 1.0, 1.4616, 2.0, 3.7, 7.9, 8.1, 30.0, 1e5]

@@ -14,6 +14,8 @@ import pullback as pb
 from pullback import Array, linalg
 from pullback.testing import check_grads
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(5)
 SQUARE, TALL = RNG.normal(size=(4, 4)), RNG.normal(size=(5, 3))
 SYMMETRIC = SQUARE + SQUARE.T

@@ -106,6 +106,7 @@ def gated(x: Float64[Array, "T N"], w: Float64[Array, "N"]) -> Any:
     return pb.sum(pb.scan(x.shape[0], pb.zeros(w.shape), step)[1])
 
 
+@pytest.mark.slow
 def test_no_transcendental_function_is_computed_twice() -> None:
     rng = np.random.default_rng(0)
     args = rng.standard_normal((6, 3)), rng.standard_normal(3)
@@ -136,6 +137,7 @@ def test_rows_that_the_loop_gives_anyway_are_not_stored_again() -> None:
     assert [r.name for r in forward.outs] == ["state", "row", "state_steps"]  # exp(c) is its own derivative
 
 
+@pytest.mark.slow
 def test_rows_that_only_some_steps_have() -> None:
     """The derivative of what reads x[t - 1] reads no row before the first."""
 

@@ -52,6 +52,7 @@ def test_custom_rules_agree_in_every_mode_and_order(f):
     np.testing.assert_allclose(third(f)(x, a), third(reference)(x, a), rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", RULED)
 def test_custom_rules_inside_build_fold_cond_and_vmap(f):
     def places(g):
@@ -122,6 +123,7 @@ def test_calls_round_trip_as_text_and_verify():
     np.testing.assert_array_equal(interpret(program, [X])[0], interpret(again, [X])[0])
 
 
+@pytest.mark.slow
 def test_checkpoint_has_the_same_values_and_derivatives():
     def layer(x: Float64[Array, "N"], w: Float64[Array, "N"]):
         return pb.tanh(pb.exp(-x) * w)
@@ -144,6 +146,7 @@ def test_checkpoint_has_the_same_values_and_derivatives():
     )
 
 
+@pytest.mark.slow
 def test_checkpoint_keeps_only_what_goes_in():
     def block(x):
         for _ in range(6):
@@ -216,6 +219,7 @@ def solve_lower_backward(primals, x, x_bar):
 by_rule = pb.custom_derivative(solve_lower, jvp=solve_lower_forward, vjp=solve_lower_backward)
 
 
+@pytest.mark.slow
 def test_a_rule_may_use_its_own_function():
     random = np.random.default_rng(0)
     l, b = np.tril(random.normal(size=(3, 3))) + 2 * np.eye(3), random.normal(size=3)

@@ -76,6 +76,7 @@ def test_the_line_of_apl_stands_above_its_loop() -> None:
     assert pb.apl("{÷1+*-⍵}", annotations={"omega": Float64[Array, "3"]}).c_source().count("/* {÷1+*-⍵} */") == 1
 
 
+@pytest.mark.slow
 def test_factorials_are_exact_have_signs_and_derivatives() -> None:
     f = pb.apl("{!⍵}")
     whole = np.arange(19.0)

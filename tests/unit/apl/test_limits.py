@@ -94,6 +94,7 @@ def test_the_time_is_that_of_each_line() -> None:
     assert not written
 
 
+@pytest.mark.slow
 def test_the_workspace_is_full_and_serves_again() -> None:
     own, written = session(Limits(memory=1 << 28))
     own.line("before←⎕WA")
@@ -179,6 +180,7 @@ def test_the_command_line_takes_limits(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["apl", "--limit", "nan"]) == 1
 
 
+@pytest.mark.slow
 def test_a_session_on_a_terminal_outlives_ctrl_c_and_text_that_is_none() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "pullback", "apl"],

@@ -15,6 +15,8 @@ import pullback as pb
 from pullback import Array
 from pullback.testing import check_grads
 
+pytestmark = pytest.mark.slow
+
 X = np.random.default_rng(0).normal(size=(3, 4))
 V, U = X[0].copy(), X[:, 1].copy()
 INF, NAN = np.inf, np.nan

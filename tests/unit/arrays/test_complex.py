@@ -10,6 +10,8 @@ from jaxtyping import Complex64, Complex128
 import pullback as pb
 from pullback import Array
 
+pytestmark = pytest.mark.slow
+
 R = np.random.default_rng(0)
 Z = R.normal(size=(3, 4)) * 2 + 1j * R.normal(size=(3, 4))
 W = R.normal(size=4) + 1j * R.normal(size=4)

@@ -11,6 +11,8 @@ import pytest
 import pullback as pb
 from tests.unit.arrays.complex_cases import cases, holds
 
+pytestmark = pytest.mark.slow
+
 CASES = list(cases())
 NAMES = sorted({name for name, *_ in CASES})
 TYPES = [np.complex128, np.complex64]

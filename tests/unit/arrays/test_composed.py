@@ -13,6 +13,7 @@ from pullback.testing import check_grads
 INF, NAN = np.inf, np.nan
 
 
+@pytest.mark.slow
 def test_logaddexp_is_smooth_where_its_operands_are_equal(check):
     @pb.function
     def f(x: Float64[Array, "2"]):
@@ -59,6 +60,7 @@ def test_logsumexp_and_softmax_of_infinities(check):
     check(pb.grad(total), x, expected=[[1, 0], [1, 0], [0, 1], [NAN, NAN], [half, half]])
 
 
+@pytest.mark.slow
 def test_softmax_and_logsumexp_have_sound_derivatives_at_every_order(check):
     @pb.function
     def f(x: Float64[Array, "N"]):

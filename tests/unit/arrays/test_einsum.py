@@ -150,6 +150,7 @@ def test_the_c_is_that_of_index_notation(subscripts: str) -> None:
     assert sources[0] == sources[1]
 
 
+@pytest.mark.slow
 def test_derivatives() -> None:
     given = operands("ij,jk,kl,l->i")
     check_grads(lambda a, b, c, d: pb.einsum("ij,jk,kl,l->i", a, b, c, d), given, order=2, elements=4)

@@ -11,6 +11,7 @@ import pytest
 import pullback as pb
 
 
+@pytest.mark.slow
 def test_five_hundred_steps_of_numbers() -> None:
     def f(x: Any) -> Any:
         s = x[0]
@@ -30,6 +31,7 @@ def test_five_hundred_steps_of_numbers() -> None:
     np.testing.assert_allclose(pb.grad(f)(x), slopes, rtol=1e-9, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_ten_thousand_terms() -> None:
     def f(x: Any) -> Any:
         s = x[0]

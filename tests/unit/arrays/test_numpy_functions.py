@@ -57,6 +57,7 @@ np.true_divide(k, 2)   np.cbrt(x)   np.log1p(k)   np.dot(x, [1, 2, 3, 4, 5, 6])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="older versions lack some of the functions")
 def test_each_call_gives_what_numpy_gives_or_is_refused() -> None:
     """A call of every function that has a counterpart, parameters by position included."""

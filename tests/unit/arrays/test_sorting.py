@@ -163,6 +163,7 @@ def test_a_search_in_a_formula() -> None:
     assert np.count_nonzero(g) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 33])
 def test_median_and_quantile(n: int) -> None:
     y = np.random.default_rng(n).normal(size=(3, n, 2))
@@ -186,6 +187,7 @@ def test_the_derivative_of_a_quantile() -> None:
     np.testing.assert_allclose(pb.grad(f)(x), numerical, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_histogram_and_bincount() -> None:
     y = np.random.default_rng(0).normal(size=(3, 40))
     for bins in (1, 4, 10):

@@ -35,6 +35,7 @@ def entropy(scores: Any, wanted: Any) -> float:
     return float(-np.mean((likely * wanted).sum(1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["skip-2", "gated", "skip-conv"])
 def test_b28_b32_the_first_loss(case: str) -> None:
     _, columns, conv = dynamic.parts(case)

@@ -48,6 +48,7 @@ def inputs_of(count: int, dtype: str) -> ZhangInputs:
     return zhang_inputs(count, dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
 def test_losses(dtype: str, tolerance: float) -> None:
     inputs = inputs_of(1, dtype)

@@ -31,6 +31,7 @@ def program(name: str) -> Program:
     return specialize(parse_program(text), dims)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_each_schedule_computes_the_same(name: str) -> None:

@@ -176,6 +176,7 @@ def test_an_extent_that_disagrees_with_one_that_comes_later() -> None:
     )
 
 
+@pytest.mark.slow
 def test_options_of_a_traced_function_are_not_lost() -> None:
     def steps(x: Float64[Array, "N"]):
         return pb.sum(pb.fold(1000, x, lambda h, t: pb.sin(h) + 0.5 * h))

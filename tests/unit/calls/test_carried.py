@@ -110,6 +110,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_scripts_with_joblib(tmp_path: Path) -> None:
     pytest.importorskip("joblib")
     script = tmp_path / "script.py"

@@ -47,6 +47,7 @@ def kept(f: Any) -> list[int]:
     return [len(table.items()) for table in (f._traces, f._table.kept)]
 
 
+@pytest.mark.slow
 def test_sizes_traces_and_shortcuts_are_bounded() -> None:
     @pb.function
     def annotated(x: Float64[Array, "N"]):
@@ -84,6 +85,7 @@ assert quick(np.ones(19)) == 19
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="no list of what is loaded")
 def test_libraries_go_with_their_sizes(tmp_path: Path) -> None:
     environment = {**os.environ, "PULLBACK_CACHE_DIR": str(tmp_path)}

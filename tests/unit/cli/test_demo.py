@@ -43,6 +43,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     return Shown(folder, text, json.loads(last))
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_it_shows_an_error_a_gradient_and_digits(shown: Shown) -> None:
     assert re.findall(r"^\[(\d)/6\] \w.*\.$", shown.text, re.MULTILINE) == list("123456")

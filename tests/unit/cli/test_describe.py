@@ -10,6 +10,7 @@ from pullback.cli.main import main
 from pullback.nn import models
 
 
+@pytest.mark.slow
 def test_a_network_at_a_size(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", "autoencoder", "--input", "1,4,4", "--batch-size", "3", "--json"]) == 0
     *lines, last = capsys.readouterr().out.splitlines()

@@ -315,6 +315,7 @@ def test_primitives(capsys: pytest.CaptureFixture[str]) -> None:
         assert row["derivative"] or row["no_derivative"], row["name"]
 
 
+@pytest.mark.slow
 def test_bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks import zhang
 

@@ -98,6 +98,7 @@ def test_before_anything_is_known_there_is_no_share(
     assert capsys.readouterr().err == "\rcompiling"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [40, 80, 120])
 def test_training_on_a_pseudo_terminal_leaves_whole_lines(columns: int, tmp_path: Path) -> None:
     """No line that is overwritten is wider than the terminal."""

@@ -21,6 +21,8 @@ from pullback.data import write_idx
 from pullback.nn import load_parameters
 from pullback.nn.models import recipe, zhang
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

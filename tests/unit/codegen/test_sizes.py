@@ -89,6 +89,7 @@ def run(folder: Path, plain: bool) -> tuple[list[tuple[int, dict[str, int]]], li
     return rows, lines
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 @pytest.mark.parametrize("plain", [False, True], ids=["vectors", "plain"])
 def test_at_the_ends_of_integers(tmp_path: Path, plain: bool) -> None:

@@ -13,6 +13,8 @@ import pullback as pb
 from pullback import Array, distributions, random
 from pullback.testing import check_grads
 
+pytestmark = pytest.mark.slow
+
 ROOT = lambda v: mp.sqrt(v)
 Z = lambda x, m, s: (x - m) / s
 INF = mp.inf

@@ -13,6 +13,8 @@ import pullback as pb
 from pullback import distributions, random
 from tests.unit.distributions.table import function_of
 
+pytestmark = pytest.mark.slow
+
 ENDS = [  # distribution, parameters, x, the derivative by x of the logarithm from inside, of the distribution function
     ("exponential", (2.0,), 0.0, -2.0, 2.0),
     ("gamma", (1.0, 0.5), 0.0, -2.0, 2.0),

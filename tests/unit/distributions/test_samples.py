@@ -15,6 +15,8 @@ from pullback import random
 from tests.unit.distributions.rows import REST, ROWS
 from tests.unit.distributions.table import NIGHTLY, of
 
+pytestmark = pytest.mark.slow
+
 COUNT = 4000 if NIGHTLY else 400
 
 

@@ -30,6 +30,8 @@ from tests.unit.distributions.table import (
     slopes,
 )
 
+pytestmark = pytest.mark.slow
+
 METHODS = ("logpdf", "logpmf", "cdf", "sample")
 
 

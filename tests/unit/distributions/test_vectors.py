@@ -16,6 +16,8 @@ from pullback import distributions, random
 from pullback.distributions import domains, gammas
 from tests.unit.distributions.table import function_of
 
+pytestmark = pytest.mark.slow
+
 INF, NAN = np.inf, np.nan
 KEY = random.key(3)
 

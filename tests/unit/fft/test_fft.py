@@ -11,6 +11,8 @@ import pullback as pb
 from pullback import Array
 from pullback.fft import plan
 
+pytestmark = pytest.mark.slow
+
 R = np.random.default_rng(0)
 
 

@@ -17,6 +17,8 @@ from pullback.ir.parser import parse_program
 from pullback.loops.program.nodes import Copy, For, kernels_of, walk
 from pullback.runtime.device.export import lowered_for
 
+pytestmark = pytest.mark.slow
+
 LARGE = 1 << 20
 
 

@@ -19,7 +19,7 @@ from pullback.runtime.device.array import Memory, device_put
 from tests.support.devices import fake
 from tests.unit.grid.test_calls import Given, W, X, Y, doubled, halved, loss, said
 
-pytestmark = pytest.mark.usefixtures("devices")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("devices")]
 
 
 def test_arrays_of_two_devices() -> None:

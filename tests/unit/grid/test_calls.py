@@ -28,7 +28,7 @@ RNG = np.random.default_rng(7)
 W, X, Y = RNG.normal(size=5), RNG.normal(size=(7, 5)), RNG.normal(size=7)
 
 
-pytestmark = pytest.mark.usefixtures("devices")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("devices")]
 
 
 @pb.function(device="cuda!")

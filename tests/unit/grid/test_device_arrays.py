@@ -135,6 +135,7 @@ def test_captured_arrays(devices: fake.Driver) -> None:
     assert "weights: f64[5]" in f.ir
 
 
+@pytest.mark.slow
 def test_functions_of_functions_that_capture() -> None:
     """Derivatives, maps, calls inside of functions and the interpreter take captured arrays."""
     weights = device_put(W)

@@ -20,6 +20,8 @@ from tests.support.devices.hosted import Hosted, hosted
 from tests.unit.grid.programs import PROGRAMS, program
 from tests.unit.grid.test_fake import entries
 
+pytestmark = pytest.mark.slow
+
 LAUNCHES = ("cuLaunchKernel", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async")
 X = np.linspace(-1, 2, 33)
 

@@ -33,6 +33,8 @@ from tests.support.devices import nvrtc
 from tests.support.devices.plain import reading
 from tests.support.devices.threads import built, ran
 
+pytestmark = pytest.mark.slow
+
 needs_compilers = pytest.mark.skipif(not shutil.which("g++") or not shutil.which("gcc"), reason="no gcc and g++")
 FORMS = {
     "rows": "f(x: f32[M, K], y: f32[K, N]) { z = build m < M, n < N { sum k < K { x[m, k] * y[k, n] } } return z }",

@@ -35,6 +35,8 @@ from tests.support.devices.plain import reading
 from tests.support.devices.threads import CRASHED, built, ran
 from tests.unit.grid.programs import PROGRAMS, program
 
+pytestmark = pytest.mark.slow
+
 needs_compilers = pytest.mark.skipif(not shutil.which("g++") or not shutil.which("gcc"), reason="no gcc and g++")
 SMALL = {
     "elements": {"N": 3, "M": 4}, "product": {"B": 9, "I": 30, "O": 10}, "tree": {"N": 2, "M": 70},

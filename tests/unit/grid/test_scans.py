@@ -24,6 +24,8 @@ from pullback.runtime.device.export import lowered_for
 from tests.support.devices.plain import reading
 from tests.support.devices.threads import built, ran
 
+pytestmark = pytest.mark.slow
+
 FORMS = {
     "sum": """sum(x: f64[N]) { z = build { f64(0.0) }
       s, y = fold n < N (a = z) { b = build { a + x[n] } yield b, b } return y, s }""",

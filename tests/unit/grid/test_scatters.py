@@ -108,6 +108,7 @@ def test_an_index_out_of_range() -> None:
     assert run(reading(lowered), lowered.function, [np.ones(300), at])[1] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++") or not shutil.which("gcc"), reason="no gcc and g++")
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
 def test_sorted_on_threads(sanitizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,8 @@ from pullback.runtime.emit import Lowered
 from tests.support.devices.plain import reading
 from tests.support.devices.threads import built, ran
 
+pytestmark = pytest.mark.slow
+
 needs_compilers = pytest.mark.skipif(not shutil.which("g++") or not shutil.which("gcc"), reason="no gcc and g++")
 SIZES = (1, 2, 15, 16, 17, 31, 32, 33, 127, 128, 129, 1000, 1024, 1025, 5003)
 

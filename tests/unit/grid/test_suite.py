@@ -26,6 +26,8 @@ from tests.support.devices.hosted import hosted
 from tests.unit.bench import test_dynamic
 from tests.unit.nn.torch_peers import cases
 
+pytestmark = pytest.mark.slow
+
 LARGE = "kernel product-2048"  # a minute each, with the kernel of smaller products; `benchmarks.devices` runs them
 HEAVY = ("program ", "kernel ", "network mobilenet_v2", "network resnet18", "network lenet", "derivative nnmf")
 ALL = not os.environ.get("PULLBACK_TESTS_TURN")  # otherwise these take too long

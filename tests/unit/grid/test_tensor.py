@@ -40,6 +40,8 @@ from tests.support.devices.hosted import hosted
 from tests.support.devices.plain import reading
 from tests.support.devices.threads import built, ran
 
+pytestmark = pytest.mark.slow
+
 needs_compilers = pytest.mark.skipif(not shutil.which("g++") or not shutil.which("gcc"), reason="no gcc and g++")
 LAYOUTS = {"nn": ("M, K", "m, k", "K, N", "k, n"), "tn": ("K, M", "k, m", "K, N", "k, n"),
            "nt": ("M, K", "m, k", "N, K", "n, k"), "tt": ("K, M", "k, m", "N, K", "n, k")}  # fmt: skip

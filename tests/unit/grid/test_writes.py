@@ -123,6 +123,7 @@ def test_an_index_that_leaves_its_range(way: str, monkeypatch: pytest.MonkeyPatc
     assert run(reading(lowered), lowered.function, inputs)[1] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++") or not shutil.which("gcc"), reason="no gcc and g++")
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
 def test_on_threads(sanitizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.slow
 def test_interpreter_c_and_gradients_have_it(copy: Path) -> None:
     found = json.loads(_run(copy, "-c", USED))
     assert found["where"].startswith(str(copy))
@@ -93,6 +94,7 @@ def test_the_command_line_lists_it(copy: Path) -> None:
     assert {"erfc", "sqrt1pm1"} <= {row["name"] for row in listed if row["derivative"]}
 
 
+@pytest.mark.slow
 def test_the_table_tests_try_it(copy: Path) -> None:
     shutil.copy(TABLE_TESTS, copy)  # beside the package, so that it imports this one
     (copy / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")

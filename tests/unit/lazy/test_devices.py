@@ -28,7 +28,7 @@ RNG = np.random.default_rng(3)
 A, B = RNG.normal(size=(3, 4)), RNG.normal(size=(3, 4))
 
 
-pytestmark = pytest.mark.usefixtures("devices")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("devices")]
 
 
 @pytest.fixture

@@ -53,6 +53,7 @@ def test_grad_follows_control_flow() -> None:
     assert float(lazy.grad(f)(1.0)) == 8 * 2.0**7
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_objects")
 def test_a_chain_and_diamonds_take_linear_time() -> None:
     gc.collect()  # of other tests
@@ -165,6 +166,7 @@ print([t.name for t in threading.enumerate() if t.daemon])
 """
 
 
+@pytest.mark.slow
 def test_a_program_ends_while_kernels_are_compiled(tmp_path: Path) -> None:
     """The thread that compiles is not left where it may hold a lock that the end of the process needs."""
     environment = {**os.environ, "PULLBACK_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}

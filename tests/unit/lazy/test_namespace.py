@@ -20,6 +20,8 @@ from tests.support.versions import ARRAY_API
 from tests.table.rows import Row
 from tests.table.standard import CONSTANTS, DTYPES, INSPECTED, REFUSED, SHAPES, STANDARD, numbers
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 UNSET = {"empty", "empty_like"}  # their elements are any
 

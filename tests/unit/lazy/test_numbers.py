@@ -79,6 +79,7 @@ def test_what_keeps_changing_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatc
     assert len(piece._KNOWN) <= 8
 
 
+@pytest.mark.slow
 def test_trees_are_soon_made_of_known_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each tree was a piece of its own, traced for one use: what comes once runs as short pieces."""
     monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")

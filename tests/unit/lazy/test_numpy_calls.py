@@ -105,6 +105,7 @@ def leaves(x: Any) -> Iterator[Any]:
         yield np.dtype(str(getattr(x, "numpy", x))) if "numpy" in dir(x) and not hasattr(x, "shape") else x
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="older versions lack some of the functions")
 def test_they_give_what_numpy_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")

@@ -86,6 +86,7 @@ def test_pairs(half: int) -> None:
             check(name, (a, b), lambda xp, v, n=name: getattr(xp, n)(*v), [x, y], kinds_of(x, y))
 
 
+@pytest.mark.slow
 @ARRAY_API
 def test_one_operand() -> None:
     for name in (*UNARY.split(), *REDUCING.split()):

@@ -170,6 +170,7 @@ def test_random_graphs_in_c_in_python_and_in_numpy(part: int, uncompiled: Any) -
     assert uncompiled.counted() > GRAPHS
 
 
+@pytest.mark.slow
 def test_random_graphs_with_compiled_code(c: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULLBACK_LAZY", "wait")
     c.counted()
@@ -347,6 +348,7 @@ def test_views_that_are_results_can_be_written(way: str, uncompiled: Any) -> Non
 # Derivatives ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_derivatives_through_tapes(way: str, c: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value in the middle makes a tape; the rest of the derivative passes through it."""
@@ -586,6 +588,7 @@ def test_results_are_dropped_where_another_thread_is_inside(product: tuple[Any, 
 # Memory ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_calls_leave_nothing_behind(c: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """10⁵ calls: no more blocks, no more references of what lives as long as the process."""
     monkeypatch.setenv("PULLBACK_LAZY", "wait")

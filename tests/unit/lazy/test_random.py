@@ -69,6 +69,7 @@ class Fail(lazy.Foreign):
         return (gradient,)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_objects")
 def test_random_graphs_forced_anywhere() -> None:
     """A thousand graphs: all in one piece, forced at random nodes, with operations in Python in random places."""
@@ -96,6 +97,7 @@ def test_random_graphs_forced_anywhere() -> None:
     assert (after.live_bytes, after.tapes) == (0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_objects")
 def test_random_graphs_cut_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """With pieces of few nodes: short ones at first, longer ones when a graph comes again."""

@@ -169,6 +169,7 @@ def test_errors_of_common_arrays_reach_every_thread() -> None:
         in_threads(work)
 
 
+@pytest.mark.slow
 def test_a_view_that_a_thread_is_making_at_the_first_write_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first write of a process looks for all views; one of them has no fields yet."""
     a = np.arange(6.0)

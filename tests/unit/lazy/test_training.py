@@ -105,6 +105,7 @@ def in_a_process(program: str, folder: Path) -> None:
     subprocess.run([sys.executable, "-c", PROGRAM + program], cwd=folder, env=environment, check=True)
 
 
+@pytest.mark.slow
 def test_training_continues_from_a_pickle_with_the_same_bits(tmp_path: Path) -> None:
     """In a new process, and from copies in the same one. `wait` lets no step run before its code is there."""
     first = """

@@ -14,6 +14,8 @@ from pullback.ir.interpret import interpret
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.executor import compile_general
 
+pytestmark = pytest.mark.slow
+
 FUNCTIONS = {c.name: c.function for c in CASES}
 PRODUCT = [(1, 1, 1), (2, 7, 15), (8, 8, 16), (9, 17, 33), (40, 129, 31), (53, 61, 67), (33, 513, 32), (129, 3, 521)]
 LAYER = [(1, 1, 1, 1, 1), (2, 1, 5, 3, 3), (1, 2, 1, 3, 19), (1, 3, 7, 2, 3), (3, 2, 16, 9, 1), (2, 3, 31, 33, 5)]

@@ -52,6 +52,7 @@ def runs() -> Iterator[tuple[str, Run]]:
         yield f"{name}, {size}", (program, dims, given)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 @pytest.mark.parametrize(("vector_bytes", "flags"), WIDTHS, ids=["16", "32", "64", "portable"])
 def test_integers_agree_with_the_interpreter(vector_bytes: int, flags: tuple[str, ...]) -> None:

@@ -93,6 +93,7 @@ def test_has_vectors(name: str) -> None:
     assert has_vectors(emit_c(parse_program(VECTORS[name]), {"N": 20, "M": 37}).text)
 
 
+@pytest.mark.slow
 @needs_c
 @pytest.mark.parametrize(("vector_bytes", "flags"), WIDTHS, ids=["16", "32", "64", "portable"])
 def test_values(vector_bytes: int, flags: tuple[str, ...]) -> None:

@@ -65,6 +65,7 @@ def steps_of(program: Program, dims: dict[str, int], vector_bytes: int = 32) -> 
     return [s.step for body in bodies for s in walk(body) if isinstance(s, For) and s.kind == "vector"]
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
 def test_two_vectors_give_the_bits_of_one(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -331,6 +331,7 @@ def made() -> dict[str, str]:
     return out
 
 
+@pytest.mark.slow
 def test_kernels_are_shared_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splitting, "CHEAP", 0)
     lines = [f"{name}:\n    {text}" for name, text in made().items()]

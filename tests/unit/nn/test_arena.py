@@ -17,6 +17,8 @@ from pullback.runtime.emit import with_mode
 from pullback.runtime.executor import compile_program
 from tests.arena import arrays_end
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 
 

@@ -104,6 +104,7 @@ def test_inputs_that_end_early() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_iterables_that_end_early() -> None:
     batches = [(X[k : k + 8], LABELS[k : k + 8]) for k in range(0, 40, 8)]
     wanted = ["DataError [E512] generator: no batches in epoch 2", "   | the epoch before had 5 batches"]

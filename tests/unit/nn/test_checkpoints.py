@@ -21,6 +21,8 @@ from pullback.nn.parameters import named, put, read
 from pullback.nn.training.checkpoint import FORMAT
 from tests.unit.nn.test_fit import Descent, fit, interrupting, line, start
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 KILLS = int(os.environ.get("PULLBACK_KILLS", "3"))
 EPOCHS = max(40, 4 * KILLS)  # enough that most kills find it under way

@@ -143,6 +143,7 @@ def outcomes(path: Path, load: Callable[[], Any], count: int, seed: int) -> Coun
     return found
 
 
+@pytest.mark.slow
 def test_damaged_parameters(tmp_path: Path) -> None:
     path = tmp_path / "p"
     nn.save_parameters(path, parameters())

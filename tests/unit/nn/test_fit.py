@@ -166,6 +166,7 @@ def test_networks_make_their_own_parameters() -> None:
     assert again["loss"] == pytest.approx(run.history["validation_loss"][-1], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_validation_has_a_batch_size_of_its_own() -> None:
     """As many samples as fit 4 MiB; as many as asked for; those of training if the state is for that many."""
     sizes: list[int] = []
@@ -413,6 +414,7 @@ def test_data_that_a_network_does_not_take() -> None:
     assert "E507] mine: 5 inputs and 4 targets" in complete(lambda: network(good[0], good[1][:4]))
 
 
+@pytest.mark.slow
 def test_a_memory_limit_holds_for_whole_updates() -> None:
     """The first mode that fits is taken, with the same losses; a limit that none keeps is said."""
     net = nn.sequential(nn.conv(4, 3), nn.relu, nn.max_pool(2), nn.flatten(), nn.dense(3)).on("N 1 12 12")

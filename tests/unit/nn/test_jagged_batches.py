@@ -187,6 +187,7 @@ def test_losses_of_steps_are_means_over_sequences(loss: Any) -> None:
     assert found["loss"] == pytest.approx(np.mean(losses), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_training_is_that_of_padded_arrays() -> None:
     """One program for all batches, with shuffling; and a data set, its parts and its history are alike."""
     _, x = jagged(5)

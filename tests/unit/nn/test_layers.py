@@ -17,6 +17,8 @@ from pullback.errors import PullbackError
 from pullback.nn.losses import __all__ as LOSSES
 from tests.unit.nn.layer_cases import CASES, function, inputs, names, numbers, sketches
 
+pytestmark = pytest.mark.slow
+
 STORED: dict[str, dict[str, list[float]]] = json.loads(
     (Path(__file__).parent / "torch_layers.json").read_text(encoding="utf-8")
 )

@@ -19,6 +19,7 @@ X = RNG.standard_normal((60, 5))
 Y = (X @ RNG.standard_normal(5) + RNG.standard_normal(60) > 0).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 10])
 def test_rosenbrock_in_as_few_steps_as_scipy(n: int) -> None:
     @pb.function
@@ -52,6 +53,7 @@ def numpy_loss(v: Values) -> tuple[float, Values]:
     return float(value), np.append(X.T @ off / 60 + 0.01 * v[:5], off.mean())
 
 
+@pytest.mark.slow
 def test_a_logistic_regression_is_that_of_scipy() -> None:
     options = {"gtol": 1e-9, "ftol": 0.0}
     theirs = optimize.minimize(numpy_loss, np.zeros(6), jac=True, method="L-BFGS-B", options=options)

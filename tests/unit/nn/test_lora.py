@@ -77,6 +77,7 @@ def test_gradients_are_those_of_the_formula() -> None:
     np.testing.assert_allclose(found["lora_b"]["w"], 2.5 * c.T @ x @ a.T, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_training_moves_the_adapters_alone(tmp_path: Path) -> None:
     """Saved adapters make the trained network again, and hold nothing else."""
     base = nn.sequential(nn.dense(8), nn.tanh, nn.dense(3)).on("N 4")
@@ -119,6 +120,7 @@ def test_what_cannot_be_adapted() -> None:
     assert message(lambda: nn.lora(net).type).startswith("E163 lora: twice1/a is a parameter and a state |")
 
 
+@pytest.mark.slow
 def test_a_description_says_what_freezing_saves() -> None:
     base = nn.sequential(nn.dense(8), nn.relu, nn.dense(3)).on("N 16")
     how: dict[str, Any] = {"batch_size": 4, "loss": nn.cross_entropy}

@@ -26,6 +26,8 @@ from pullback.runtime.emit import lower_program, with_mode
 from pullback.runtime.executor import compile_program
 from tests.unit.nn.torch_peers.cases import MODELS, target, wave
 
+pytestmark = pytest.mark.slow
+
 NIGHTLY = bool(os.environ.get("PULLBACK_NIGHTLY"))
 ZOO = list(MODELS) if NIGHTLY else ["autoencoder"]
 LOSSES: dict[str, Any] = {

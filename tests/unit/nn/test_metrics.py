@@ -161,6 +161,7 @@ def fit(metrics: Any, validation: Any = (X, K), **options: Any) -> Any:
     return nn.fit(NET, nn.cross_entropy, (X, K), validation_data=validation, metrics=metrics, **how)
 
 
+@pytest.mark.slow
 def test_metrics_of_all_samples_are_measured_on_outputs() -> None:
     """The mean of an F1 score over batches is no F1 score, nor is that of a perplexity."""
     metrics = [

@@ -100,6 +100,7 @@ def numpy_loss(parameters: lenet_by_hand.Parameters, images: Values, labels: Val
     return float(-likely[np.arange(len(labels)), labels].mean())
 
 
+@pytest.mark.slow
 def test_lenet_scores_and_loss() -> None:
     parameters = start()
     images, labels = images_and_labels(3)
@@ -109,6 +110,7 @@ def test_lenet_scores_and_loss() -> None:
     assert lenet_by_hand.recognize(parameters, images).tolist() == numpy_scores(parameters, images).argmax(1).tolist()
 
 
+@pytest.mark.slow
 def test_lenet_gradient_is_that_of_finite_differences() -> None:
     parameters = start()
     images, labels = images_and_labels(2)
@@ -128,6 +130,7 @@ def test_lenet_gradient_is_that_of_finite_differences() -> None:
             assert derived[n] == pytest.approx((values[0] - values[1]) / (2 * step), abs=1e-7), name
 
 
+@pytest.mark.slow
 def test_lenet_learns_a_handful_of_images() -> None:
     images, labels = images_and_labels(20)
     for image, label in zip(images, labels, strict=True):

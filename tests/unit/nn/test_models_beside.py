@@ -170,6 +170,7 @@ def test_a_vision_transformer_reads_patches() -> None:
     assert np.abs(net(p, turned) - net(p, x)).max() > 1e-6
 
 
+@pytest.mark.slow
 def test_a_small_resnet_reads_digits() -> None:
     """Six epochs reach 98 percent (docs/reference/models.md); the vision transformer is in the gallery."""
     digits = data.load("digits")

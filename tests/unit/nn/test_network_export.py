@@ -23,6 +23,8 @@ from tests.strict import QUIET
 from tests.unit.nn.layer_cases import CASES
 from tests.unit.nn.torch_peers.cases import LAYERS, MODELS
 
+pytestmark = pytest.mark.slow
+
 NET = nn.sequential(nn.dense(8), nn.relu, nn.dense(3)).named("small").on("N 4")
 CHECKED = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-O1", *QUIET, "-fsanitize=address,undefined"]
 NIGHTLY = bool(os.environ.get("PULLBACK_NIGHTLY"))

@@ -51,6 +51,7 @@ def resnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_scores_of_stored_weights(resnet: Path) -> None:
     """Torchvision's numbers for the same weights."""
     net = models.resnet18(pretrained=resnet).on("N 3 32 32")
@@ -59,6 +60,7 @@ def test_scores_of_stored_weights(resnet: Path) -> None:
     np.testing.assert_allclose(found[0, ::100], STORED["scores"], rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_another_number_of_classes_begins_a_new_last_layer(resnet: Path) -> None:
     parameters, state = models.resnet18(7, pretrained=resnet).on("N 3 32 32").init(seed=3)
     fresh, _ = models.resnet18(7).on("N 3 32 32").init(seed=3)
@@ -68,6 +70,7 @@ def test_another_number_of_classes_begins_a_new_last_layer(resnet: Path) -> None
     assert [list(named(fresh))] == [list(named(parameters))]
 
 
+@pytest.mark.slow
 def test_what_is_no_file_of_this_network(resnet: Path, tmp_path: Path) -> None:
     assert message(lambda: models.resnet34(pretrained=resnet)) == (
         f"E510 {resnet}: not the weights of this network | layer1.2.conv1.weight : (64, 64, 3, 3) is missing; "

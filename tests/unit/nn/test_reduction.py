@@ -262,6 +262,7 @@ def _process(rank: int, address: Any, addresses: Any, results: Any) -> None:
         results.put((rank, -1))
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed() -> None:
     context = multiprocessing.get_context("spawn")
     address, addresses, results = context.Queue(), context.Queue(), context.Queue()

@@ -155,6 +155,7 @@ def test_what_is_not_alike_is_listed(tmp_path: Path, change: dict[str, Any], fac
     assert call(steps=4).steps == 4  # from then on it is this run's
 
 
+@pytest.mark.slow
 def test_the_same_run_again_is_alike(tmp_path: Path) -> None:
     """Functions and arrays made anew, in another process as well, are the same."""
     script = f"""

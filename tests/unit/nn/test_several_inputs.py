@@ -179,6 +179,7 @@ def test_a_name_twice_is_one_size_and_parallel_keeps_others_apart() -> None:
 HOW: dict[str, Any] = {"optimizer": nn.adam(0.02), "batch_size": 8, "progress": False}
 
 
+@pytest.mark.slow
 def test_a_dict_of_losses_is_their_sum() -> None:
     one = nn.fit(NET, LOSS, (X, T), epochs=3, **HOW)
     two = nn.fit(NET, lambda y, t: nn.mse_loss(y["box"], t["box"]) + nn.cross_entropy(y["label"], t["label"]), (X, T),
@@ -195,6 +196,7 @@ def leaves_of(tree: Any) -> list[Any]:
     return flatten(tree)[0]
 
 
+@pytest.mark.slow
 def test_columns_of_losses_and_metrics_by_name() -> None:
     worst = nn.metrics.on_outputs(lambda y, t: np.abs(y - t).max(), name="worst")
     metrics = {"label": [nn.metrics.accuracy, nn.metrics.perplexity], "box": worst}
@@ -213,6 +215,7 @@ def test_columns_of_losses_and_metrics_by_name() -> None:
     np.testing.assert_allclose(measured["loss"], box + label, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_loaders_and_data_sets_give_what_arrays_give() -> None:
     class Loader:
         def __iter__(self) -> Iterator[Any]:
@@ -227,6 +230,7 @@ def test_loaders_and_data_sets_give_what_arrays_give() -> None:
         np.testing.assert_array_equal(one, third)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_bits_of_one_run(tmp_path: Path) -> None:
     metrics = {"label": nn.metrics.accuracy}
     how = {**HOW, "validation_data": (X, T), "metrics": metrics}
@@ -265,6 +269,7 @@ def test_c_of_two_inputs_and_two_results(tmp_path: Path, weights: Any) -> None:
     np.testing.assert_allclose(rows, np.concatenate([y["box"], y["label"]], 1), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
 def test_a_program_trains_on_files_of_each_array(tmp_path: Path) -> None:
     p, _ = NET.init(seed=3)

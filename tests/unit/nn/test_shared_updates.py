@@ -115,6 +115,7 @@ def test_training_is_that_of_a_plain_loop_over_the_parts(held: Crew, workers: in
     assert sorted(held.ended) == held.made
 
 
+@pytest.mark.slow
 def test_training_is_that_of_one_process_within_rounding(held: Crew) -> None:
     net = nn.sequential(nn.dense(8), nn.relu, nn.dense(3)).on("N 5")
     alone, shared = (nn.fit(net, nn.cross_entropy, (X, Y), workers=n, **HOW) for n in (None, 3))
@@ -123,6 +124,7 @@ def test_training_is_that_of_one_process_within_rounding(held: Crew) -> None:
     assert shared.steps == alone.steps == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drop_last", [True, False])
 def test_batches_of_an_iterable_come_from_the_driver(held: Crew, drop_last: bool) -> None:
     """An object that only the driver has gives the same batches. The last one is smaller."""
@@ -205,6 +207,7 @@ def test_a_resumed_run_is_an_uninterrupted_one(held: Crew, tmp_path: Path, stop:
     assert bits(rich(tmp_path, then, resume=True)) == bits(whole)
 
 
+@pytest.mark.slow
 def test_a_callback_that_raises_leaves_the_training_saved(held: Crew, tmp_path: Path) -> None:
     def wrong(state: nn.TrainingState) -> None:
         if state.epoch == 2:
@@ -237,6 +240,7 @@ def test_a_disk_that_is_full_leaves_the_last_checkpoint(held: Crew, tmp_path: Pa
     assert bits(rich(tmp_path, 2, resume=True)) == bits(rich(None, 2))
 
 
+@pytest.mark.slow
 def test_parts_are_a_property_of_a_run(held: Crew, tmp_path: Path) -> None:
     rich(tmp_path, Workers(2, parts=4), steps=2, epochs=None)
     for workers, now in ((Workers(2, parts=2), "2"), (None, "none")):
@@ -328,6 +332,7 @@ def _die(now: bool) -> None:
         raise Dies
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_lost_between_steps(held: Crew, tmp_path: Path) -> None:
     """While the driver fetches arrays for a callback, and with a learning rate that it changes."""
     whole = rich(None, 3)
@@ -344,6 +349,7 @@ def test_a_worker_that_is_lost_between_steps(held: Crew, tmp_path: Path) -> None
     assert len(warned) == 1
 
 
+@pytest.mark.slow
 def test_workers_that_cannot_talk_to_each_other(held: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
     """All workers are there, but no connection comes about, or none lasts."""
     join = Replica.join
@@ -523,6 +529,7 @@ def test_a_run_of_shards_is_resumed_and_survives_a_loss(held: Crew, tmp_path: Pa
     assert len(warned) == 1
 
 
+@pytest.mark.slow
 def test_shards_of_one_process(held: Crew) -> None:
     alone = nn.fit(NET, nn.cross_entropy, data.Shards(halves), **HOW)
     assert bits(alone) == bits(nn.fit(NET, nn.cross_entropy, (X, Y), **HOW))

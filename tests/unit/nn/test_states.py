@@ -38,6 +38,7 @@ NETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETS)
 def test_a_sequence_in_parts_is_the_sequence(name: str) -> None:
     net, step = NETS[name].on("2 L 3"), nn.with_states(NETS[name].on("2 L 3"))
@@ -197,5 +198,6 @@ def test_sequences_that_do_not_fit(takes: Any, said: str) -> None:
     assert message(lambda: nn.attention(2).on(takes)) == said
 
 
+@pytest.mark.slow
 def test_the_example_reads_backward() -> None:
     assert import_file(ROOT / "examples" / "reverse.py").main() >= 0.95

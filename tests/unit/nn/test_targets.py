@@ -156,6 +156,7 @@ def test_targets_of_any_meaning_train(name: str) -> None:
     assert np.isfinite(history["loss"]).all() and history["validation_loss"][1] < history["validation_loss"][0]
 
 
+@pytest.mark.slow
 def test_float64_images_and_batch_statistics() -> None:
     """States keep their element type when the data has another one."""
     images = RNG.normal(size=(16, 2, 5, 5))

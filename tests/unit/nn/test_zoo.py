@@ -77,6 +77,7 @@ def test_c31_classes_and_sizes_of_the_image_are_free() -> None:
     assert models.resnet18(7).type.takes == "f32[N, C, H, W]"
 
 
+@pytest.mark.slow
 def test_c33_two_networks_learn_against_each_other() -> None:
     """The generator's step follows from d(g(z)), the discriminator's takes g(z) as it is."""
     g = models.generator(1, 8, base_channels=2).on("N 3")

@@ -80,6 +80,7 @@ def test_networks(name: str, dtype: Any, tmp_path: Path) -> None:
             np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound)
 
 
+@pytest.mark.slow
 def test_settings_of_layers(tmp_path: Path) -> None:
     """Asymmetric padding, dilation, groups, averages with and without the padding, epsilons, directions, axes."""
     for name, case in settings().items():

@@ -14,6 +14,8 @@ from pullback.errors import DerivativeError, ShapeError
 from pullback.operators import ZERO, BlockMatrix, Hadamard, I, LeftMultiply, blocks, column, diagonal, identity
 from pullback.operators.tensors import Indexed
 
+pytestmark = pytest.mark.slow
+
 A = LeftMultiply(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), "A")
 H = Hadamard([1.0, 2.0], "h")
 

@@ -66,6 +66,7 @@ def test_blocks_balance_the_memory_of_starts_and_rows(levels, size, wanted):
     assert blocks.var.extent.constant == wanted
 
 
+@pytest.mark.slow
 def test_ten_thousand_steps_in_a_mebibyte():
     def make(limit):
         @pb.function(memory_limit=limit)

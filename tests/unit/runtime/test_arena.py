@@ -91,6 +91,7 @@ def test_a_setting_that_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.slow
 def test_many_sizes_need_the_memory_of_one() -> None:
     @pb.function
     def f(x: Float64[Array, "N"]):

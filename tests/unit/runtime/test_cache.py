@@ -122,6 +122,7 @@ def ends_well(p: subprocess.Popen[str]) -> bool:
     return p.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -141,6 +142,7 @@ def test_a_process_with_a_damaged_cache_works_as_with_none(cache: Path, change: 
     assert all(find(p.parent.parent.name, p.name.partition("-")[0]) for p in before)
 
 
+@pytest.mark.slow
 def test_processes_fill_one_cache_at_the_same_time(cache: Path) -> None:
     at_once = [process() for _ in range(4)]
     assert all(map(ends_well, at_once))
@@ -179,6 +181,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or (0 if same else 4
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.parametrize("cached", [True, False], ids=["cache", "no cache"])
 def test_a_forked_process_goes_on(cache: Path, monkeypatch: pytest.MonkeyPatch, cached: bool) -> None:

@@ -24,6 +24,8 @@ from pullback.runtime.executor import compile_program
 from pullback.runtime.load import compiled_entry
 from pullback.runtime.record import ROOT, CacheEntry, sources
 
+pytestmark = pytest.mark.slow
+
 TEXT = "int answer(void *arena) {\n    return arena ? 0 : 42;\n}\n"
 TWICE = "twice(x: f64[N]) { y = build n < N { 2.0 * x[n] } return y }"
 

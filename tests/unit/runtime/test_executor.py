@@ -146,6 +146,7 @@ def test_exact_programs_sum_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compile_program(program, {"N": 1000}).run([x, y])[0] != wanted
 
 
+@pytest.mark.slow
 def test_deep_expressions() -> None:
     size = symbol("N")
     n, x, y = Var("n", size), Ref("x", f64, (size,)), Ref("y", f64, (size,))

@@ -141,6 +141,7 @@ print(sorted(late)[len(late) // 2] < 0.05)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no signals as on POSIX")
 @pytest.mark.skipif(extension() is None, reason="no extension")
 def test_chunks_that_run_long_are_left_too():

@@ -524,6 +524,7 @@ def test_a_free_threaded_interpreter_stays_without_its_lock() -> None:
     assert done.stdout == "True\n"
 
 
+@pytest.mark.slow
 def test_calls_of_functions_from_several_threads() -> None:
     """Entries change their order, arenas are lent, and large results share memory."""
     f: Any = pb.function(lambda x, y: pb.sum(pb.tanh(x * y)) + x)

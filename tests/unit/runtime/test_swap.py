@@ -82,6 +82,7 @@ def same_bits(a: Any, b: Any) -> bool:
     return all(np.array_equal(x, y) for x, y in zip(tree.flatten(a)[0], tree.flatten(b)[0], strict=True))
 
 
+@pytest.mark.slow
 @needs_files
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_f13_swapping_changes_no_bit(name: str, tmp_path: Path) -> None:
@@ -111,6 +112,7 @@ def test_f13_swapping_changes_no_bit(name: str, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir()), "the file has no name"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_statement_but_copies_touches_what_is_away(name: str) -> None:
     """Memory is what the plan says: the program runs in an arena of random bytes, and the verifier follows it."""
@@ -128,6 +130,7 @@ def test_no_statement_but_copies_touches_what_is_away(name: str) -> None:
     assert "Copies alone touch those from" in print_lowered(lowered).text
 
 
+@pytest.mark.slow
 def test_the_printed_plan_is_carried_out() -> None:
     loss, arguments = perceptron()
     table = gradient(loss, arguments).memory("less")
@@ -159,6 +162,7 @@ print(private() - before)
 """
 
 
+@pytest.mark.slow
 @needs_files
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which memory is in files")
 def test_what_is_away_lies_in_a_file(tmp_path: Path) -> None:
@@ -173,6 +177,7 @@ def test_what_is_away_lies_in_a_file(tmp_path: Path) -> None:
     assert growth(str(limit), str(tmp_path)) < limit + 4_000_000
 
 
+@pytest.mark.slow
 def test_a_limit_that_swapping_cannot_keep() -> None:
     loss, arguments = perceptron()
     with pytest.raises(CompilerError, match=r"E260\] .* its limit is 1,000"):
@@ -184,6 +189,7 @@ def test_swapping_needs_a_limit() -> None:
         pb.function(swap=True)
 
 
+@pytest.mark.slow
 @needs_files
 def test_a_file_that_is_not_to_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loss, arguments = perceptron()
@@ -206,6 +212,7 @@ def test_a_file_that_is_not_to_be_had(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "No space left on device" in message(tmp_path)
 
 
+@pytest.mark.slow
 @needs_files
 def test_f13_training_keeps_a_limit_and_its_bits(tmp_path: Path) -> None:
     """A call makes one update, within the limit: parameters, losses and measurements are those of a wide limit."""

@@ -225,6 +225,7 @@ def columns_of(rows: list[Any]) -> list[Any]:
     return [np.array(c) for c in zip(*(r if isinstance(r, tuple) else (r,) for r in rows), strict=True)]
 
 
+@pytest.mark.slow
 def test_ends_of_domains_and_numbers() -> None:
     def every(given: list[Any]) -> Any:
         return [f(*columns) for (f, _, _), columns in zip(ENDS, given, strict=True)]
@@ -235,6 +236,7 @@ def test_ends_of_domains_and_numbers() -> None:
         np.testing.assert_allclose(values, wanted, rtol=1e-13, err_msg=f"{k} {rows}")
 
 
+@pytest.mark.slow
 def test_operands_broadcast_and_keep_their_type() -> None:
     a, x = np.array([[0.5], [30.0]]), np.array([0.2, 1.0, 25.0])
     for call, theirs, given in (

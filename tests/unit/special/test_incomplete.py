@@ -14,6 +14,8 @@ from jaxtyping import Float64
 import pullback as pb
 from pullback import Array, special
 
+pytestmark = pytest.mark.slow
+
 INF, NAN = np.inf, np.nan
 
 

@@ -15,6 +15,8 @@ from pullback import Array
 from tests.unit.special import jets
 from tests.unit.special.rows import NAN, NIGHTLY, ROWS, Row
 
+pytestmark = pytest.mark.slow
+
 NAMES = list(ROWS)
 Arrays = list[Float64[Array, "..."]]
 

@@ -18,6 +18,8 @@ from tests.unit.special import jets, rows
 from tests.unit.special.rows import NAN, NIGHTLY
 from tests.unit.special.rows_of_many import ROWS, Many, Point
 
+pytestmark = pytest.mark.slow
+
 NAMES = list(ROWS)
 # not smooth, or sums and products of arithmetic, which have tables of their own
 OTHERS = {"add", "angle", "asarray", "ceil", "clip", "conj", "empty_like", "floor", "floor_divide", "from_dlpack",

@@ -43,6 +43,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "index.html"
 
 
+@pytest.mark.slow
 def test_it_is_one_small_file(page: Path) -> None:
     assert [p.name for p in page.parent.iterdir()] == ["index.html"]
     assert page.stat().st_size < 300 * 1024
@@ -55,6 +56,7 @@ def said(window: Browser, name: str) -> str:
     return str(window.run(f"return document.getElementById('{name}').textContent"))
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_it_trains_and_recognizes(page: Path, tmp_path: Path) -> None:
     with browser(tmp_path) as window:
