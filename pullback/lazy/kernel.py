@@ -275,7 +275,8 @@ class _Compiler:
                     return
                 kernel.compile()
             except Exception as error:  # the interpreter continues to run the kernel
-                policy.warn_without_compiler(f"a piece of a lazy program was not compiled: {error}")
+                if threading.main_thread().is_alive():  # at the end of the program Python refuses more threads
+                    policy.warn_without_compiler(f"a piece of a lazy program was not compiled: {error}")
             finally:
                 self._queue.task_done()
 

@@ -175,6 +175,27 @@ def test_a_program_ends_while_kernels_are_compiled(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "['pullback lazy compiler']\n", "")
 
 
+LATE = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pullback.lazy import kernel
+
+class Late:
+    def compile(self):
+        threading.main_thread().join()
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(abs, (1, 2)))
+
+kernel._COMPILER.put(Late())
+"""
+
+
+def test_a_kernel_that_comes_too_late_to_be_compiled_is_left_in_silence() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", LATE], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_a_constant_made_of_a_gradient_inside_of_another() -> None:
     """The closure of the second gradient reads an expression that was made around it."""
 
