@@ -22,6 +22,8 @@ def typical(v: Var) -> int:
 
 def typical_count(count: Index) -> int:
     """The number of elements; a typical number if it is open, as for a difference of dims."""
+    if count.constant is not None:  # nearly all
+        return max(1, count.constant)
     differ = len(count.symbols) > 1 and any(m and c < 0 for m, c in count.terms)
     return TYPICAL if differ or not count.is_dim else typical_size((count,))
 

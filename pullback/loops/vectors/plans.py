@@ -83,6 +83,8 @@ def plans(nest: Nest, choice: tuple[Var, bool], machine: Machine) -> Iterator[Pl
     axis, reduced = choice
     extent = typical(axis)
     tested = nest.inside(ir.Bracket)
+    estimate = _Blocks(nest, axis, reduced, machine)
+    sizes = {v: typical(v) for v in nest.variables}
     others = [v for v in nest.variables if v is not axis and v not in tested]
     for lanes in widths(machine, nest.dtype.size, extent):
         for phases in [()] if reduced else _phases(extent, lanes, bool(nest.reductions)):
@@ -90,50 +92,69 @@ def plans(nest: Nest, choice: tuple[Var, bool], machine: Machine) -> Iterator[Pl
             steps = (Phase(1, (lanes,)),) if reduced else phases
             for tiles in _tilings(others, block, machine.vector_registers, reduced) if nest.reductions else [()]:
                 at_a_time = dict(tiles)
-                blocks = prod(typical(v) / at_a_time.get(v, 1) for v in nest.variables if reduced or v is not axis)
-                cycles = sum(p.trips * _block_cycles(nest, axis, p.lanes, reduced, tiles, machine) for p in steps)
+                blocks = prod(n / at_a_time.get(v, 1) for v, n in sizes.items() if reduced or v is not axis)
+                cycles = sum(p.trips * estimate.cycles(p.lanes, tiles) for p in steps)
                 yield Plan(axis, lanes, reduced, phases, tiles, blocks * cycles)
 
 
-def _block_cycles(
-    nest: Nest, axis: Var, pieces: tuple[int, ...], reduced: bool, tiles: tuple[tuple[Var, int], ...], machine: Machine
-) -> float:
-    """Cycles of one tile of vectors with these lanes: the sum's loops, then values and stores."""
-    lanes, vectors, size = max(pieces), len(pieces), nest.dtype.size
-    count = vectors * prod(t for _, t in tiles)
-    extent = typical(axis)
-    rest = list(narrower(extent % lanes, lanes)) if reduced else []
-    weight = sum(machine.operation(n * size) for n in pieces) / vectors
-    cycles = 4.0
-    for r in nest.reductions:
-        trips = float(prod(typical(v) for v in r.vars))
-        if reduced:
-            trips = trips / extent * (extent // lanes + len(rest) / weight)
-        loads = 0.0
-        gets = dict.fromkeys(n for n in walk(r.arg) if isinstance(n, ir.Get))
-        for g in gets:
-            i = g.indices[0]
-            distinct = prod(t for v, t in tiles if v in i.free) * (vectors if axis in i.free else 1)
-            match stride(i, axis):
-                case 0:
-                    loads += distinct
-                case 1:
-                    loads += distinct * (machine.split if lanes * size == machine.line else 1.0)
-                case _:
-                    loads += distinct * 1.5 * lanes
-        multiplies = count * max(1, len(gets) - 1)
-        busy = max(loads, weight * multiplies) / machine.ports
-        busy += count * _functions([r.arg], lanes, machine)
-        cycles += trips * max(busy, machine.latency if not reduced or trips > 1 else 0.0)
-    epilogue = sum(1.0 if reduced or stride(g.indices[0], axis) in (0, 1) else 1.5 * lanes for g in nest.gets)
-    around = [map_reductions(v, lambda r: expr.const(1, r.dtype)) for v in nest.values]
-    if nest.reductions:  # the epilogue of sums is small compared to them, and packed products do not count it either
-        around = [n for v in around for n in walk(v) if isinstance(n, ir.Apply) and n.primitive.transcendental]
-    else:
-        sums = dict.fromkeys(n for v in around for n in walk(v) if isinstance(n, ir.Add | ir.Mul))
-        epilogue += sum(operation_cycles(n, lanes, machine) * (len(n.args) - 1) for n in sums)
-    epilogue += 2.0 + _functions(around, 1 if reduced else lanes, machine)
-    return cycles + (epilogue + machine.across * (reduced + len(set(rest)))) * count
+class _Blocks:
+    """Cycles of tiles of vectors along an axis; the parts that do not depend on the tile are computed once."""
+
+    def __init__(self, nest: Nest, axis: Var, reduced: bool, machine: Machine) -> None:
+        self.nest, self.axis, self.reduced, self.machine = nest, axis, reduced, machine
+        self.extent = typical(axis)
+        loads = (dict.fromkeys(n for n in walk(r.arg) if isinstance(n, ir.Get)) for r in nest.reductions)
+        addresses = [[g.indices[0] for g in gets] for gets in loads]
+        self.sums = [(r, float(prod(typical(v) for v in r.vars)), [(i.free, stride(i, axis)) for i in own])
+                     for r, own in zip(nest.reductions, addresses, strict=True)]  # fmt: skip
+        self._by_lanes: dict[int, tuple[float, list[float]]] = {}
+
+    def cycles(self, pieces: tuple[int, ...], tiles: tuple[tuple[Var, int], ...]) -> float:
+        """Cycles of one tile of vectors with these lanes: the sum's loops, then values and stores."""
+        machine, axis, reduced = self.machine, self.axis, self.reduced
+        lanes, vectors, size = max(pieces), len(pieces), self.nest.dtype.size
+        count = vectors * prod(t for _, t in tiles)
+        rest = list(narrower(self.extent % lanes, lanes)) if reduced else []
+        weight = sum(machine.operation(n * size) for n in pieces) / vectors
+        epilogue, functions = self._known(lanes)
+        cycles = 4.0
+        for (_, trips, gets), own in zip(self.sums, functions, strict=True):
+            if reduced:
+                trips = trips / self.extent * (self.extent // lanes + len(rest) / weight)
+            loads = 0.0
+            for free, step in gets:
+                distinct = prod(t for v, t in tiles if v in free) * (vectors if axis in free else 1)
+                match step:
+                    case 0:
+                        loads += distinct
+                    case 1:
+                        loads += distinct * (machine.split if lanes * size == machine.line else 1.0)
+                    case _:
+                        loads += distinct * 1.5 * lanes
+            multiplies = count * max(1, len(gets) - 1)
+            busy = max(loads, weight * multiplies) / machine.ports
+            busy += count * own
+            cycles += trips * max(busy, machine.latency if not reduced or trips > 1 else 0.0)
+        return cycles + (epilogue + machine.across * (reduced + len(set(rest)))) * count
+
+    def _known(self, lanes: int) -> tuple[float, list[float]]:
+        """For vectors of so many lanes: cycles of values and stores, and of the functions in each sum."""
+        if lanes not in self._by_lanes:
+            functions = [_functions([r.arg], lanes, self.machine) for r, *_ in self.sums]
+            self._by_lanes[lanes] = self._epilogue(lanes), functions
+        return self._by_lanes[lanes]
+
+    def _epilogue(self, lanes: int) -> float:
+        nest, axis, machine = self.nest, self.axis, self.machine
+        near = (self.reduced or stride(g.indices[0], axis) in (0, 1) for g in nest.gets)
+        epilogue = sum(1.0 if one else 1.5 * lanes for one in near)
+        around = [map_reductions(v, lambda r: expr.const(1, r.dtype)) for v in nest.values]
+        if nest.reductions:  # the epilogue of sums is small compared to them, and packed products do not count it either
+            around = [n for v in around for n in walk(v) if isinstance(n, ir.Apply) and n.primitive.transcendental]
+        else:
+            sums = dict.fromkeys(n for v in around for n in walk(v) if isinstance(n, ir.Add | ir.Mul))
+            epilogue += sum(operation_cycles(n, lanes, machine) * (len(n.args) - 1) for n in sums)
+        return epilogue + (2.0 + _functions(around, 1 if self.reduced else lanes, machine))
 
 
 def _functions(values: Iterable[ir.Scalar], lanes: int, machine: Machine) -> float:
