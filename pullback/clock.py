@@ -14,11 +14,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from pullback.records import dataclass, field
 from pullback.state import context_variable
 
-__all__ = ["Stage", "note_stage", "record_time", "stage"]
+__all__ = ["Stage", "note_stage", "record_time", "stage", "unrecorded"]
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -74,6 +77,15 @@ def stage(name: str) -> Iterator[None]:
         clock.add(name, seconds - clock.open.pop())
         if clock.open:
             clock.open[-1] += seconds
+
+
+def unrecorded(work: Callable[[], T]) -> T:
+    """Work beside what is recorded, in another thread; its stages are not part of the record."""
+    token = _CLOCK.set(None)
+    try:
+        return work()
+    finally:
+        _CLOCK.reset(token)
 
 
 def note_stage(name: str, seconds: float) -> None:

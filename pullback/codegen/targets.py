@@ -9,7 +9,7 @@ from pullback.codegen.c.vectors.rolled import RolledC
 from pullback.codegen.c.vectors.target import VectorC
 from pullback.codegen.target import Target
 
-C: Final[Target] = VectorC()
+C: Final = VectorC()
 PLAIN_C: Final[Target] = PlainC()
 C_TO_READ: Final[Target] = RolledC()
 TARGETS: Final = (C, PLAIN_C, C_TO_READ)

@@ -19,22 +19,27 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from pullback.clock import note_stage, stage
+from pullback.clock import note_stage, stage, unrecorded
 from pullback.codegen.c import build
 from pullback.codegen.c.build import DEBUG_FLAGS, LIBRARIES, PLAIN_FLAGS
 from pullback.errors import CompilerError
 from pullback.machine import cpu_features, processors
 from pullback.records import dataclass
 from pullback.runtime.cache import find, give_up, keep, keep_file, work_folder, writable_folders
+from pullback.single_flight import single_flight
 from pullback.state import cached
 
 if TYPE_CHECKING:
     import subprocess
+    from concurrent.futures import ThreadPoolExecutor
 
+T = TypeVar("T")
 TIMEOUT: Final = 600
 SAID: Final = re.compile(r"^(?:.*[/\\])?(?:program|unit\d+)\.c:\d+(?::\d+)?: error: ", re.MULTILINE)  # in the C
 DISK_WORDS: Final = {
@@ -116,7 +121,7 @@ def _version(command: tuple[str, ...]) -> tuple[str, str]:
     known = find("compilers", digest)
     if known is not None:
         return known.content.decode(), digest
-    result = _run((*command, "--version"))
+    result = _ended((*command, "--version"))
     if result.returncode != 0:  # a temporary failure is not cached
         return "unknown", digest
     version = result.stdout.partition("\n")[0].strip()
@@ -152,10 +157,13 @@ def compiled_library(text: Text, more: tuple[str, ...] = ()) -> Path:
     """
     with stage("find library"):
         compiler = find_compiler()
-        found = find("libraries", _digest(text, compiler, _flags(compiler, more)))
+        key = _digest(text, compiler, _flags(compiler, more))
+        found = find("libraries", key)
         if found is not None:
             return found.path
-    return build_library(text, more)
+    with single_flight((compiled_library, key)):
+        found = find("libraries", key)  # another thread has made it meanwhile
+        return build_library(text, more) if found is None else found.path
 
 
 def build_library(text: Text, more: tuple[str, ...] = ()) -> Path:
@@ -186,9 +194,9 @@ def _make(text: Text, compiler: Compiler, flags: tuple[str, ...], root: Path, ke
             sources = ["program.c"]
         else:
             sources = [str(o) for o in _objects(text.all(flags), compiler, root, work)]
-        linked = (*compiler.command, *flags, "-shared", *sources, "-o", library.name, *LIBRARIES)
-        for _ in _run_all([linked], [library], work, ("link",) if len(sources) > 1 else ("unit 1",)):
-            pass
+        start = time.perf_counter()
+        _run((*compiler.command, *flags, "-shared", *sources, "-o", library.name, *LIBRARIES), work, library)
+        note_stage("  link" if len(sources) > 1 else "  unit 1", time.perf_counter() - start)
         return keep_file(root, "libraries", key, library, ".so")
 
 
@@ -199,42 +207,90 @@ def _objects(units: Sequence[tuple[str, tuple[str, ...]]], compiler: Compiler, r
     objects = [Path() if found is None else found.path for found in known]
     missing = [k for k, found in enumerate(known) if found is None]
     missing.sort(key=lambda k: -len(units[k][0]))  # longest first, to balance the processors
-    for k in missing:
-        (work / f"unit{k}.c").write_text(units[k][0], encoding="utf-8")
-    made = [work / f"unit{k}.o" for k in missing]
-    commands = [(*compiler.command, *units[k][1], "-c", f"unit{k}.c", "-o", f"unit{k}.o") for k in missing]
-    for k in _run_all(commands, made, work, [f"unit {k + 1} of {len(units)}" for k in missing]):
-        objects[missing[k]] = keep_file(root, "objects", keys[missing[k]], made[k], ".o")
+
+    def make(k: int) -> tuple[Path, float]:
+        return _object(f"unit{k}", *units[k], keys[k], compiler, root, work)
+
+    for k, (path, seconds) in zip(missing, _each(make, missing), strict=True):
+        note_stage(f"  unit {k + 1} of {len(units)}", seconds)
+        objects[k] = path
     return objects
 
 
-def _run_all(
-    commands: Sequence[tuple[str, ...]], results: Sequence[Path], work: Path, names: Sequence[str]
-) -> Iterator[int]:
-    """Run compilers, one per processor; yield the number of each as its result appears.
+def _object(
+    name: str, unit: str, flags: tuple[str, ...], key: str, compiler: Compiler, root: Path, work: Path
+) -> tuple[Path, float]:
+    """The object of a unit, and the seconds it took; another thread may be compiling it."""
+    start = time.perf_counter()
+    with single_flight((_object, key)):
+        found = find("objects", key)  # made meanwhile
+        if found is None:
+            (work / f"{name}.c").write_text(unit, encoding="utf-8")
+            made = work / f"{name}.o"
+            _run((*compiler.command, *flags, "-c", f"{name}.c", "-o", made.name), work, made)
+            path = keep_file(root, "objects", key, made, ".o")
+        return path if found is None else found.path, time.perf_counter() - start
 
-    Raises:
-        CompilerError: [E411] a compiler fails. OSError: the disk is full.
+
+class Ahead:
+    """Compiles in other threads what a block will need, while the block still writes the rest.
+
+    Results go to the cache, where `compiled_library` finds them; it waits for those under way. What has not begun at
+    the end of the block is dropped. So are failures: whoever needs the result meets them again. With one processor
+    nothing is compiled ahead.
+
+    Args:
+        more: flags after the usual ones, for units.
     """
 
-    def run(k: int) -> tuple[subprocess.CompletedProcess[str], float]:
-        start = time.perf_counter()
-        return _run(commands[k], work), time.perf_counter() - start
+    def __init__(self, more: tuple[str, ...] = ()) -> None:
+        self._more = more
+        self._pool: ThreadPoolExecutor | None = None
 
-    def finished(k: int, result: subprocess.CompletedProcess[str], seconds: float) -> int:
-        note_stage(f"  {names[k]}", seconds)
-        if result.returncode != 0 or not results[k].is_file():
-            _refuse(commands[k], result)
-        return k
+    def __enter__(self) -> Ahead:
+        return self
 
-    if len(commands) == 1:
-        yield finished(0, *run(0))
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def unit(self, text: str) -> None:
+        """Compile one of several units, not the first."""
+        self._begin(_compile_unit, text, self._more)
+
+    def library(self, text: str, more: tuple[str, ...] = ()) -> None:
+        """Compile a library of one unit."""
+        self._begin(compiled_library, text, more)
+
+    def _begin(self, make: Callable[[str, tuple[str, ...]], object], text: str, more: tuple[str, ...]) -> None:
+        if processors() < 2:
+            return
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = ThreadPoolExecutor(processors())
+        self._pool.submit(copy_context().run, unrecorded, partial(make, text, more))
+
+
+def _compile_unit(text: str, more: tuple[str, ...]) -> None:
+    """Put the object of a unit into the cache."""
+    compiler = find_compiler()
+    flags = _flags(compiler, more)
+    root = next(writable_folders())
+    with work_folder(root) as work:
+        _object("unit", text, flags, _digest(text, compiler, flags), compiler, root, work)
+
+
+def _each(make: Callable[[int], T], numbers: Sequence[int]) -> Iterator[T]:
+    """The results for some numbers in order, made by as many threads as there are processors."""
+    if len(numbers) < 2:
+        yield from map(make, numbers)
         return
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(processors()) as pool:
-        for k, (result, seconds) in enumerate(pool.map(run, range(len(commands)))):
-            yield finished(k, result, seconds)
+        work = copy_context()
+        yield from pool.map(lambda k: work.copy().run(make, k), numbers)
 
 
 def _refuse(command: tuple[str, ...], result: subprocess.CompletedProcess[str]) -> None:
@@ -258,8 +314,19 @@ def _digest(text: Text, compiler: Compiler, flags: tuple[str, ...]) -> str:
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=20).hexdigest()
 
 
-def _run(command: tuple[str, ...], work: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a compiler, in a folder that holds its temporary files too."""
+def _run(command: tuple[str, ...], work: Path, result: Path) -> None:
+    """Run a compiler in a folder.
+
+    Raises:
+        CompilerError: [E411] it fails, or there is no result. OSError: the disk is full.
+    """
+    ended = _ended(command, work)
+    if ended.returncode != 0 or not result.is_file():
+        _refuse(command, ended)
+
+
+def _ended(command: tuple[str, ...], work: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """A compiler that has ended, run in a folder that holds its temporary files too."""
     import subprocess
 
     environment = {**os.environ, "LC_ALL": "C"}  # its messages are parsed here

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -31,9 +31,9 @@ from pullback.loops.memory.verify import verify_function
 from pullback.loops.plain.candidates import Chooser
 from pullback.loops.plain.lower import Templates, lower
 from pullback.loops.plain.unroll import unroll_copies
-from pullback.loops.program.nodes import Function
+from pullback.loops.program.nodes import Function, Kernel
 from pullback.loops.strategies.table import chooser
-from pullback.loops.threads.parallel import Known, parallelize
+from pullback.loops.threads.parallel import Early, Known, parallelize
 from pullback.machine import GENERIC, SCALAR, Machine, native
 from pullback.memory.size_table import SizeTable, size_table
 from pullback.memory.table import Build, MemoryTable, memory_table
@@ -44,6 +44,7 @@ from pullback.runtime.buffer import NDArray
 from pullback.runtime.stamps import stamped
 from pullback.single_flight import deep_recursion
 
+Ready = Callable[[Sequence[Kernel]], None]  # takes kernels that are final
 MOST_LEVELS = 8  # most levels of checkpoint blocks for loops that recompute values
 
 
@@ -64,7 +65,7 @@ def mathematics(s: ir.Statement) -> tuple[str, ...]:
 
 def lower_program(program: ir.Program, dims: Mapping[str, int], comments: bool = True,
                   machine: Machine = GENERIC, canonical: bool = False, threaded: bool = False,
-                  timed: bool = False, device: Device | None = None) -> Lowered:
+                  timed: bool = False, device: Device | None = None, ready: Ready | None = None) -> Lowered:
     """Optimize, lower and plan a program for dims, in the first form within its memory limit.
 
     Dims without a value become arguments of its function; statements then keep their order.
@@ -76,8 +77,9 @@ def lower_program(program: ir.Program, dims: Mapping[str, int], comments: bool =
         threaded: whether threads share the iterations of loops with enough work.
         timed: whether the last results are times between statements; see `runtime.stamps`.
         device: the target device; the machine is then `SCALAR`.
+        ready: for threads, is called with kernels as soon as they are final.
     """
-    settings = _Settings(comments, machine if device is None else SCALAR, canonical, threaded, timed, device)
+    settings = _Settings(comments, machine if device is None else SCALAR, canonical, threaded, timed, device, ready)
     return _Forms(program, dims, settings).first_that_fits(asked_mode(program), program.settings.memory_limit)
 
 
@@ -99,6 +101,7 @@ class _Settings:
     threaded: bool
     timed: bool = False
     device: Device | None = None
+    ready: Ready | None = None
 
 
 class _Forms:
@@ -122,7 +125,7 @@ class _Forms:
 
         Swapping comes before other work, as it leaves results as they are.
         """
-        best = self.lowered(_Form("fastest"))
+        best = self.lowered(_Form("fastest"), self.settings.ready if asked == "fastest" and limit is None else None)
         if self.symbolic:
             return best
         modes = MODES[: MODES.index(asked) + 1]
@@ -155,14 +158,14 @@ class _Forms:
             verify_function(function, memory)
         return replace(made, function=function, memory=memory)
 
-    def lowered(self, form: _Form) -> Lowered:
-        """The program in one form."""
+    def lowered(self, form: _Form, ready: Ready | None = None) -> Lowered:
+        """The program in one form; `ready` takes its kernels if it is certain that the form is used."""
         if form not in self._made:
             with deep_recursion(), uncollected(), in_order(self.exact):
-                self._made[form] = self._lowered(form)
+                self._made[form] = self._lowered(form, ready)
         return self._made[form]
 
-    def _lowered(self, form: _Form) -> Lowered:
+    def _lowered(self, form: _Form, ready: Ready | None) -> Lowered:
         machine, needs, device = self.machine, self._needs(), self.settings.device
         optimized = self._optimized(form) if device is None else store_rounded(self._optimized(form))
         choose, spread = (chooser(machine), None) if device is None else _for_device(device, self.program.settings)
@@ -173,8 +176,9 @@ class _Forms:
         if self.settings.timed:
             optimized = stamped(optimized, choose.head)
         with stage("lower"):
+            early = None if ready is None else Early(not self.exact, machine, self._shared_out, ready)
             function = lower(optimized, mathematics if self.settings.comments else None, choose, needs,
-                             known=self._kernels)
+                             known=self._kernels, early=early)
             function = replace(function, machine=machine)
             if spread is not None:
                 function = spread(function)
@@ -258,6 +262,29 @@ def print_lowered(lowered: Lowered, *, names: Style | Literal["content"] = "user
     """Print a lowered program for a target; the other arguments are those of `Printing`."""
     with deep_recursion(), uncollected(), stage("print C"):
         return target.source(lowered.function, lowered.memory, Printing(names, comments, lines, places))
+
+
+def lower_and_print(program: ir.Program, dims: Mapping[str, int], machine: Machine,
+                    finished: Callable[[str], None], threaded: Callable[[], None]) -> tuple[Lowered, Source]:
+    """Lower a program for calls and print it in units.
+
+    Args:
+        finished: takes each unit of kernels as soon as it is written.
+        threaded: is called once it is known that threads share loops.
+    """
+    is_known = False
+
+    def ready(kernels: Sequence[Kernel]) -> None:
+        nonlocal is_known
+        if not is_known:
+            is_known = True
+            threaded()
+        file.add(kernels)
+
+    file = C.file(Printing("content", comments=False), finished)
+    lowered = lower_program(program, dims, False, machine, threaded=True, ready=ready)
+    with deep_recursion(), uncollected(), stage("print C"):
+        return lowered, file.source(lowered.function, lowered.memory)
 
 
 def emit_c(program: ir.Program, dims: Mapping[str, int], *, names: Style = "user", comments: bool = True,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,13 +29,14 @@ from pullback.runtime import swap
 from pullback.runtime.arena import Lender, arenas, empty
 from pullback.runtime.buffer import NDArray, Spans, address, aligned_bytes, prepared
 from pullback.runtime.compile import (
+    Ahead,
     RefusedError,
     compiler_command,
     find_compiler,
 )
 from pullback.runtime.entry import fast_entry
 from pullback.runtime.load import Entry, Library
-from pullback.runtime.pool import pool_address
+from pullback.runtime.pool import compile_pool, pool_address
 from pullback.runtime.record import CacheEntry, Parameter, Record
 from pullback.runtime.shim import Form, Look, interruptible
 from pullback.source import user_position
@@ -282,7 +283,7 @@ def compile_program(
     Raises:
         CompilerError: [E410] there is no compiler. [E411] the compiler failed.
     """
-    record, library, lowered = _compiled(program, dims, entry)
+    record, library, lowered = _compiled(program, dims, entry, threads)
     limit = program.settings.memory_limit
     if limit is not None and record.worker_bytes:
         resident = record.arena_bytes - record.swap_bytes
@@ -293,7 +294,9 @@ def compile_program(
 Compiled = tuple[Record, Library, Callable[[], "Lowered"]]
 
 
-def _compiled(program: ir.Known, dims: Mapping[str, int], entry: CacheEntry | None = None) -> Compiled:
+def _compiled(
+    program: ir.Known, dims: Mapping[str, int], entry: CacheEntry | None = None, threads: int = 1
+) -> Compiled:
     """The compiled form of a program, cached or new, and a function that lowers it again to show loops.
 
     If the compiler fails, plain C with few flags is tried, because vectors are the most common cause.
@@ -304,10 +307,12 @@ def _compiled(program: ir.Known, dims: Mapping[str, int], entry: CacheEntry | No
         with stage("find record"):
             entry = entry or CacheEntry(program, dims)
             record = entry.record
-        return _found_or_made(program, dims, entry, record)
+        return _found_or_made(program, dims, entry, record, threads)
 
 
-def _found_or_made(program: ir.Known, dims: Mapping[str, int], entry: CacheEntry, record: Record | None) -> Compiled:
+def _found_or_made(
+    program: ir.Known, dims: Mapping[str, int], entry: CacheEntry, record: Record | None, threads: int
+) -> Compiled:
     try:
         if record is not None:
             return record, record.load(), lambda: _lowered(program, dims, native())
@@ -317,7 +322,7 @@ def _found_or_made(program: ir.Known, dims: Mapping[str, int], entry: CacheEntry
             library = record.load()
             _warn(f"the C compiler failed before: {compiler.command[0]}")
             return record, library, lambda: _lowered(program, dims, SCALAR)
-        record, _ = _made(program, dims)
+        record, _ = _made(program, dims, threads=threads)
         library = record.load()  # records that do not compile are not kept
         entry.keep(record)
         return record, library, lambda: _lowered(program, dims, native())
@@ -348,14 +353,21 @@ def _lowered(program: ir.Known, dims: Mapping[str, int], machine: Machine) -> Lo
     return lower_program(program_of(program), dims, False, machine, threaded=True)
 
 
-def _made(program: ir.Known, dims: Mapping[str, int], plain: bool = False) -> tuple[Record, Lowered]:
-    """Lower and print the program: as one file of plain C, or with vectors and in units."""
-    from pullback.runtime.emit import print_lowered
+def _made(
+    program: ir.Known, dims: Mapping[str, int], plain: bool = False, threads: int = 1
+) -> tuple[Record, Lowered]:
+    """Lower and print the program: as one file of plain C, or with vectors and in units, compiled meanwhile."""
+    from pullback.runtime.emit import lower_and_print, print_lowered
 
-    made = _lowered(program, dims, SCALAR if plain else native())
-    source = print_lowered(made, names="canonical" if plain else "content", comments=False)
     exact = EXACT_FLAGS if program.settings.exact else ()
-    return Record.of(made.function, source, (*(PLAIN_FLAGS if plain else ()), *exact)), made
+    if plain:
+        made = _lowered(program, dims, SCALAR)
+        source = print_lowered(made, names="canonical", comments=False)
+        return Record.of(made.function, source, (*PLAIN_FLAGS, *exact)), made
+    with Ahead(exact) as ahead:
+        needs_pool = partial(compile_pool, ahead) if threads > 1 else lambda: None
+        made, source = lower_and_print(program_of(program), dims, native(), ahead.unit, needs_pool)
+    return Record.of(made.function, source, exact), made
 
 
 def _debug(program: ir.Known, dims: Mapping[str, int]) -> Compiled:

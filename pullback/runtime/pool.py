@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 from pullback.errors import CompilerError
+from pullback.runtime.compile import Ahead
 from pullback.runtime.load import loaded
 from pullback.runtime.shim import extension
 from pullback.state import cached
@@ -17,12 +18,21 @@ from pullback.state import cached
 FLAGS = ("-pthread",)
 
 
+@cached(1)
+def _text() -> str:
+    return (Path(__file__).parent / "c" / "pool.c").read_text(encoding="utf-8")
+
+
+def compile_pool(ahead: Ahead) -> None:
+    """Compile the pool ahead of the first call that needs it; once is enough."""
+    ahead.library(_text(), FLAGS)
+
+
 @cached(1, stays="with the process, as its threads do")
 def _library() -> ctypes.CDLL | None:
     """The compiled pool; None if it cannot be compiled."""
-    text = (Path(__file__).parent / "c" / "pool.c").read_text(encoding="utf-8")
     try:
-        library = loaded(text, FLAGS, ctypes.CDLL)  # never unloaded: its threads stay
+        library = loaded(_text(), FLAGS, ctypes.CDLL)  # never unloaded: its threads stay
     except CompilerError as error:
         warnings.warn(f"threads cannot be had, calls run on one: {error.what}", RuntimeWarning, stacklevel=2)
         return None

@@ -15,6 +15,7 @@ from pullback.codegen.c.words import PlainWords
 from pullback.codegen.marks import Marks
 from pullback.codegen.target import Printing, Style
 from pullback.ir.foreign import Foreign
+from pullback.ir.index import DimSymbol
 from pullback.loops.analysis.work import is_little
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.program import nodes
@@ -36,13 +37,18 @@ class Dialect:
 
 
 class Unit:
-    """One translation unit being printed."""
+    """One translation unit being printed.
 
-    def __init__(self, function: Function, plan: MemoryPlan, printing: Printing, dialect: Dialect) -> None:
-        self.function = function
+    Kernels that are `settled` may be printed before the function is known; all others after `complete`.
+    """
+
+    function: Function
+    plan: MemoryPlan
+    name: str
+
+    def __init__(self, printing: Printing, dialect: Dialect) -> None:
         self.lines = printing.lines
         self.marks = Marks() if printing.places else None
-        self.plan = plan
         self.by_content = printing.names == "content"
         self.style: Style = "canonical" if printing.names == "content" else printing.names
         self.comments = printing.comments
@@ -51,12 +57,20 @@ class Unit:
         self.sites: dict[Site, int] = {}
         self.kernel_texts: dict[str, str] = {}
         self.numbered: dict[str, str] = {}  # the texts of kernels with numbered names
-        given = _given_names(function)
-        self.name = unique(function.name if self.style == "user" else "program", given.__contains__)
         self.task_names: list[str] = []
+        self.taken: set[str] = set()
         self._by_text: dict[str, str] = {}
         self._by_kernel: dict[Kernel, str] = {}
-        self.taken: set[str] = {self.name, *given}
+        self.dims: tuple[DimSymbol, ...] = ()
+        self._single: Kernel | None = None
+        self._repeats = False
+
+    def complete(self, function: Function, plan: MemoryPlan) -> None:
+        """Take the function that calls the kernels."""
+        self.function, self.plan, self.dims = function, plan, function.dims
+        given = _given_names(function)
+        self.name = unique(function.name if self.style == "user" else "program", given.__contains__)
+        self.taken |= {self.name, *given}
         calls = [s for s in nodes.walk(function.body) if isinstance(s, Call)]
         top = [s for s in function.body if not isinstance(s, Comment)]
         single = len(calls) == 1 and calls[0] in top and not _loops(function.body)
@@ -74,6 +88,11 @@ class Unit:
     def inlined(self, k: Kernel) -> bool:
         """Whether a kernel is printed where it is called: the only one, or one without loops."""
         return k is self._single or not k.is_function
+
+    def settled(self, k: Kernel) -> bool:
+        """Whether the text of a kernel does not depend on the function: on its loops, or its other range checks."""
+        called = (s.kernel for s in nodes.walk(k.body) if isinstance(s, Call) and s.kernel.is_function)
+        return k.is_function and not k.checks and not is_little(k.body) and all(map(self.settled, called))
 
     def inline(self, k: Kernel) -> bool:
         """Whether a kernel is too small to be called and is marked `inline`."""

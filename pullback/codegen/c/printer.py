@@ -14,33 +14,98 @@ printed as one function, and kernels without loops are printed inside their call
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 from typing import Final
 
+from pullback.clock import stage
 from pullback.codegen.c import sizes
 from pullback.codegen.c.entry import entry_comment, entry_function, is_threaded, only_calls
 from pullback.codegen.c.kernels import Dialect, Unit
 from pullback.codegen.c.libm import MATH_NAMES
 from pullback.codegen.c.tasks import POOL
 from pullback.codegen.c.text import WIDTH, count_text, fit, folded, own_line, shape_text, thousands
-from pullback.codegen.c.units import split
+from pullback.codegen.c.units import Units
 from pullback.codegen.marks import Place
 from pullback.codegen.target import Printing, Source
 from pullback.loops.memory.plan import MemoryPlan
-from pullback.loops.program.nodes import Function
+from pullback.loops.program.nodes import Function, Kernel, kernels_of
 
 _MATH: Final = re.compile(rf"\b(?:{'|'.join(sorted(MATH_NAMES))})\(|\bNAN\b|\bINFINITY\b")
 
 
 def print_c(function: Function, plan: MemoryPlan, printing: Printing, dialect: Dialect) -> Source:
     """The C of a loop program."""
-    unit = Unit(function, plan, printing, dialect)
-    f = unit.function
+    if printing.names == "content":
+        return UnitsFile(printing, dialect).source(function, plan)
+    unit = Unit(printing, dialect)
+    unit.complete(function, plan)
+    return _source(unit, lambda rest: ())
+
+
+class UnitsFile:
+    """The C of a loop program in units, written while the program is lowered.
+
+    Args:
+        ready: is called with each unit of kernels when it is finished.
+    """
+
+    def __init__(self, printing: Printing, dialect: Dialect, ready: Callable[[str], None] = lambda unit: None) -> None:
+        self._unit = Unit(printing, dialect)
+        self._units = Units(partial(_preamble, self._unit))
+        self._ready = ready
+        self._seen: dict[Kernel, None] = {}
+        self._printed = self._taken = self._handed = 0  # of the kernels seen, of the texts, of the units
+
+    def add(self, kernels: Iterable[Kernel]) -> None:
+        """Print kernels as far as they do not depend on the rest; the first waits, as a lone one is no function."""
+        self._seen |= dict.fromkeys(kernels)
+        if len(self._seen) < 2:
+            return
+        with stage("print C"):
+            for k in list(self._seen)[self._printed :]:
+                if self._unit.settled(k):
+                    self._add(k)
+        self._printed = len(self._seen)
+
+    def source(self, function: Function, plan: MemoryPlan) -> Source:
+        """The whole program."""
+        self.add(kernels_of(function.body))
+        self._unit.complete(function, plan)
+        return _source(self._unit, self._with_entry)
+
+    def _add(self, k: Kernel) -> None:
+        self._unit.kernel(k)
+        self._take()
+        for unit in self._units.finished[self._handed :]:
+            self._handed += 1
+            self._ready(unit)
+
+    def _take(self) -> None:
+        """Add printed kernels to the units."""
+        new = islice(self._unit.kernel_texts.items(), self._taken, None)
+        for name, text in new:
+            if name not in self._unit.task_names:
+                self._units.add(name, text)
+        self._taken = len(self._unit.kernel_texts)
+
+    def _with_entry(self, rest: str) -> tuple[str, ...]:
+        """All units; kernels that were printed with the entry function follow the others."""
+        unit = self._unit
+        self._take()
+        tasks = {n: unit.kernel_texts[n] for n in unit.task_names}
+        return self._units.with_entry("\n".join([POOL * bool(is_threaded(unit)), *tasks.values(), rest]))
+
+
+def _source(unit: Unit, units_of: Callable[[str], tuple[str, ...]]) -> Source:
+    """The printed program; `units_of` gives its units for the text of its entry function."""
+    f, plan, dialect = unit.function, unit.plan, unit.dialect
     definition = entry_function(unit)
     declaration = definition[: definition.index(" {\n")] + ";"
     arena, arena_declaration = sizes.arena_function(unit) if f.dims else ("", "")
     pool = POOL if is_threaded(unit) else ""
-    units = _units(unit, pool, arena + definition) if unit.by_content else ()
+    units = units_of(arena + definition)
 
     def text() -> str:
         kernels = dialect.shared(unit.kernel_texts, unit.numbered)
@@ -57,13 +122,6 @@ def print_c(function: Function, plan: MemoryPlan, printing: Printing, dialect: D
     return Source(whole, unit.name, declaration, tuple(unit.sites), plan.bytes, len(unit.kernel_texts),
                   tuple(d.name for d in f.dims), arena_declaration, tuple(map(str, f.needs)), plan.worker_bytes,
                   plan.swap_bytes, bool(pool), units, len(units) > 1 and only_calls(unit), places)
-
-
-def _units(unit: Unit, before: str, after: str) -> tuple[str, ...]:
-    """The text in units: kernels, and in the first unit their callers."""
-    kernels = {n: t for n, t in unit.kernel_texts.items() if n not in unit.task_names}
-    tasks = [unit.kernel_texts[n] for n in unit.task_names]
-    return split(kernels, "\n".join([before, *tasks, after]), partial(_preamble, unit))
 
 
 def _header(unit: Unit) -> str:
@@ -98,7 +156,7 @@ def _preamble(unit: Unit, text: str) -> str:
         includes.append("math.h")
     if re.search(r"\b(bool|true|false)\b", everything):
         includes.append("stdbool.h")
-    if unit.function.dims:
+    if unit.dims:
         includes.append("stddef.h")
     includes.append("stdint.h")
     if "memcpy(" in everything or "memset(" in everything:

@@ -135,7 +135,8 @@ class DeviceUnit(Unit):
     """A device program being printed."""
 
     def __init__(self, function: Function, plan: MemoryPlan, words: DeviceWords, comments: bool = True) -> None:
-        super().__init__(function, plan, Printing("user", comments), Dialect(PlainWords, HostWriter))
+        super().__init__(Printing("user", comments), Dialect(PlainWords, HostWriter))
+        self.complete(function, plan)
         self.driver = DRIVERS[words.name]
         self.own = _OWN | self.driver.taken
         if self.name in self.own:

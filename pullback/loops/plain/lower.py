@@ -10,6 +10,7 @@ arguments. A `Chooser` decides which kernel a statement becomes; plain loops, as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from pullback.ir import nodes as ir
@@ -73,6 +74,8 @@ from pullback.records import dataclass, replace
 from pullback.rewrite.normal_form import Guard, peel_guards
 
 Printer = Callable[[ir.Statement], tuple[str, ...]]
+Early = Callable[[Function, Sequence[Stmt]], None]
+"""A function that is called with the function being made, still without a body, and its next statements."""
 
 
 def lower(
@@ -82,6 +85,7 @@ def lower(
     needs: tuple[Cond, ...] = (),
     trapping: bool = False,
     known: Templates | None = None,
+    early: Early | None = None,
 ) -> Function:
     """The loop program of a program.
 
@@ -91,6 +95,7 @@ def lower(
         needs: the conditions on dims without a number.
         trapping: whether to test each result, see `loops.plain.traps`.
         known: kernels of programs lowered with the same settings; those of this one are added.
+        early: is told of statements as they are made.
     """
     check_names(program)
     storage = assign_storage(program)
@@ -99,11 +104,13 @@ def lower(
     lowering = Lowering(storage, comment or (lambda s: ()), chooser or PLAIN, traps, exact)
     lowering.triangles = triangles(walk_statements(program.body))
     lowering.known = {} if known is None else known
-    entry = [*lowering.entry_checks(program), *(traps.entry() if traps is not None else ())]
-    body = [*entry, *storage.first, *lowering.block(program.body), *storage.final]
     dims = tuple(DimSymbol(name) for name in determined_dims(program))
-    return Function(program.name, storage.inputs, storage.outputs, tuple(body), program.doc, storage.in_place,
-                    count_operations(program.body), dims, needs if dims else ())
+    function = Function(program.name, storage.inputs, storage.outputs, (), program.doc, storage.in_place,
+                        count_operations(program.body), dims, needs if dims else ())
+    if early is not None:
+        lowering.made = partial(early, function)
+    entry = [*lowering.entry_checks(program), *(traps.entry() if traps is not None else ())]
+    return replace(function, body=(*entry, *storage.first, *lowering.block(program.body), *storage.final))
 
 
 @dataclass(frozen=True)
@@ -149,6 +156,7 @@ class Lowering:
         self.triangles: Mapping[ir.Ref, Axes] = {}
         self.known: Templates = {}
         self.inner = 0  # the loops and branches around the present block
+        self.made: Callable[[Sequence[Stmt]], None] = lambda statements: None  # is told of those of the program
 
     def inside(self, b: ir.Block) -> list[Stmt]:
         """The statements of a block in a loop or a branch."""
@@ -169,7 +177,10 @@ class Lowering:
                 end = next((j for j in range(k, len(statements)) if statements[j] in self.storage.joined),
                            len(statements))
             calls, count = self._together(statements[k : min(end, k + MOST_TOGETHER)], k, last)
-            out += calls or self.statement(statements[k])
+            done = calls or self.statement(statements[k])
+            if not self.inner:
+                self.made(done)
+            out += done
             if self.traps is not None:
                 out += self.traps.after(statements[k])
             k += count

@@ -12,14 +12,14 @@ iteration fills anew becomes private to the worker. `splitting` splits one call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from pullback.ir.index import Index, Var
 from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.footprint import Places, Touched, collide, located, touched
 from pullback.loops.analysis.work import NEAR, Cycles, cycles, steps
-from pullback.loops.program.nodes import Call, For, Function, If, Kernel, Loop, Parallel, Stmt, Task, walk
+from pullback.loops.program.nodes import Call, For, Function, If, Kernel, Loop, Parallel, Stmt, Task, kernels_of, walk
 from pullback.loops.program.values import View
 from pullback.loops.threads.chunks import counted, total_work
 from pullback.loops.threads.splitting import Form, Splitting
@@ -36,10 +36,7 @@ def parallelize(function: Function, sums: bool = True, known: Known | None = Non
         sums: whether sums may be split, which changes their order.
         known: split calls of other functions with the same `sums` and machine; those of this one are added.
     """
-    root = {o: View(o) for o in (*function.inputs, *function.outputs)}
-    for o, i in function.in_place:
-        root[function.outputs[o]] = View(function.inputs[i])
-    sharing = _Sharing(root, sums, function.machine, {} if known is None else known)
+    sharing = _Sharing.of(function, sums, function.machine, {} if known is None else known)
     body = sharing.body(function.body)
     gain = _gain(body, function.machine, sharing.works)
     works = {t.chunk: sharing.works[t.chunk] for s in walk(body) if isinstance(s, Parallel) for t in s.tasks
@@ -50,6 +47,36 @@ def parallelize(function: Function, sums: bool = True, known: Known | None = Non
     elif float(gain) < function.machine.waking:
         return function
     return replace(function, body=body)
+
+
+class Early:
+    """Splits calls while later statements are lowered, and hands on the kernels that `parallelize` will leave.
+
+    Args:
+        known: takes the split calls, for `parallelize`.   ready: is called with kernels.
+    """
+
+    def __init__(self, sums: bool, machine: Machine, known: Known, ready: Callable[[Sequence[Kernel]], None]) -> None:
+        self._settings = sums, machine, known
+        self._ready = ready
+        self._sharing: _Sharing | None = None
+        self._gain: Cycles = 0.0
+        self._waiting: list[Kernel] | None = []  # until it is known that sharing out pays
+
+    def __call__(self, function: Function, statements: Sequence[Stmt]) -> None:
+        """Take the next statements of a function."""
+        if self._sharing is None:
+            self._sharing = _Sharing.of(function, *self._settings)
+        machine, works = self._sharing.machine, self._sharing.works
+        body = self._sharing.body(statements)
+        kernels = kernels_of(body)
+        if self._waiting is not None:
+            self._waiting += kernels
+            self._gain += _gain(body, machine, works)
+            if not works and float(self._gain) < machine.waking:
+                return
+            kernels, self._waiting = self._waiting, None
+        self._ready(kernels)
 
 
 def _gain(body: tuple[Stmt, ...], machine: Machine, works: Works) -> Cycles:
@@ -82,6 +109,14 @@ class _Sharing:
         self._within: dict[tuple[Kernel, Var, tuple[Index, ...] | None], Touched] = {}
         self.sums = sums
         self.works: Works = {}
+
+    @staticmethod
+    def of(function: Function, sums: bool, machine: Machine, known: Known) -> _Sharing:
+        """The sharing of a function's statements."""
+        root = {o: View(o) for o in (*function.inputs, *function.outputs)}
+        for o, i in function.in_place:
+            root[function.outputs[o]] = View(function.inputs[i])
+        return _Sharing(root, sums, machine, known)
 
     def body(self, statements: Iterable[Stmt]) -> tuple[Stmt, ...]:
         """The statements with their calls shared out, and neighbors together."""

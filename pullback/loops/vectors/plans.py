@@ -149,7 +149,7 @@ class _Blocks:
         near = (self.reduced or stride(g.indices[0], axis) in (0, 1) for g in nest.gets)
         epilogue = sum(1.0 if one else 1.5 * lanes for one in near)
         around = [map_reductions(v, lambda r: expr.const(1, r.dtype)) for v in nest.values]
-        if nest.reductions:  # the epilogue of sums is small compared to them, and packed products do not count it either
+        if nest.reductions:  # small compared to the sums, and packed products do not count it either
             around = [n for v in around for n in walk(v) if isinstance(n, ir.Apply) and n.primitive.transcendental]
         else:
             sums = dict.fromkeys(n for v in around for n in walk(v) if isinstance(n, ir.Add | ir.Mul))

@@ -120,6 +120,49 @@ def test_units_are_compiled_apart_and_found_again(
     assert not list(cache.rglob("*build-*"))
 
 
+def logged(folder: Path, monkeypatch: pytest.MonkeyPatch, before: str = "") -> Path:
+    """The file of the arguments of all compilers that are started from now on."""
+    log = folder / "calls"
+    monkeypatch.setenv("CC", str(script(folder / "mycc", f'echo "$@" >> "{log}"; {before} exec cc "$@"')))
+    return log
+
+
+def test_units_compiled_ahead_are_compiled_once(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "processors", lambda: 2)
+    log = logged(tmp_path, monkeypatch, 'case "$*" in *-c*) sleep 0.2 ;; esac;')
+    with compiling.Ahead() as ahead:
+        for unit in UNITS:
+            ahead.unit(unit)
+        ahead.library(TEXT)
+    assert compiled_entry(Units(MAIN, UNITS), "answer", 1)(0) == 6  # some are under way, the others were dropped
+    assert log.read_text().count(" -c ") == 4
+    assert compiled_entry(TEXT, "answer", 1)(0) == 42
+    assert log.read_text().count("-shared") == 2
+    assert not list(cache.rglob("*build-*"))
+
+
+def test_what_is_dropped_or_fails_ahead_is_met_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "processors", lambda: 2)
+    with pytest.raises(ZeroDivisionError), compiling.Ahead() as ahead:
+        for unit in UNITS:
+            ahead.unit(unit)
+        raise ZeroDivisionError
+    assert compiled_entry(Units(MAIN, UNITS), "answer", 1)(0) == 6
+    broken = UNITS[0].replace("return", "nonsense(")
+    with compiling.Ahead() as ahead:
+        ahead.unit(broken)
+    with pytest.raises(CompilerError, match=r"(?s)E411.*status 1.*nonsense"):
+        compiled_entry(Units(MAIN, (broken, *UNITS[1:])), "answer", 1)
+
+
+def test_one_processor_compiles_nothing_ahead(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "processors", lambda: 1)
+    log = logged(tmp_path, monkeypatch)
+    with compiling.Ahead() as ahead:
+        ahead.unit(UNITS[0])
+    assert not log.exists()
+
+
 VECTORS = "dot(x: f32[512], y: f32[512]) { s = build { sum n < 512 { exp(x[n]) * y[n] } } return s }"
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pullback.codegen.c import build
 from pullback.codegen.c.kernels import Dialect
-from pullback.codegen.c.printer import print_c
+from pullback.codegen.c.printer import UnitsFile, print_c
 from pullback.codegen.c.vectors.statements import VectorWriter
 from pullback.codegen.c.vectors.words import VectorWords
 from pullback.codegen.target import Printing, Source
@@ -35,6 +35,10 @@ class VectorC:
     def source(self, function: Function, plan: MemoryPlan, printing: Printing) -> Source:
         """The text of a program."""
         return print_c(function, plan, printing, DIALECT)
+
+    def file(self, printing: Printing, ready: Callable[[str], None]) -> UnitsFile:
+        """A file of a program that is still lowered; `ready` is called with its units."""
+        return UnitsFile(printing, DIALECT, ready)
 
     def flags(self, command: Sequence[str], version: str) -> tuple[str, ...]:
         """The compiler flags."""
