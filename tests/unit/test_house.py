@@ -128,9 +128,10 @@ def test_proofs_keep_a_bounded_number_of_indices() -> None:
     assert proofs.prove_nonnegative.cache_info().currsize <= 1 << 16
 
 
-LOOPS_LINES = 13_335
+LOOPS_LINES = 13_416
 """Lines of `loops/`: a bound that only goes down; 10,000 is what it is to be. Only tensor cores raised it, by 140: five
-statements, and slots of buffers; and swapping, by 220, of which 60 were in `memory/` before."""
+statements, and slots of buffers; swapping, by 220, of which 60 were in `memory/` before; and compiling while later
+kernels are lowered, by 80."""
 
 def test_loops_become_no_larger() -> None:
     """Files have at most 600 lines, functions 60 and 7 parameters (but `self`), all together no more than before."""

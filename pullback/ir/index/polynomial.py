@@ -253,7 +253,8 @@ class Index(Interned):
         return self if len(kept) == len(self.terms) else some_terms(kept)
 
     def __add__(self, other: Index | int) -> Index:
-        other = as_index(other)
+        if not isinstance(other, Index):
+            other = as_index(other)
         if other.constant is not None:
             return self._plus(other.constant)
         if self.constant is not None:
@@ -278,7 +279,8 @@ class Index(Interned):
         return some_terms(tuple([(m, -c) for m, c in self.terms]))
 
     def __sub__(self, other: Index | int) -> Index:
-        other = as_index(other)
+        if not isinstance(other, Index):
+            other = as_index(other)
         if other.constant is not None:
             return self._plus(-other.constant)
         out = dict(self.terms)
@@ -290,7 +292,8 @@ class Index(Interned):
         return as_index(other) + (-self)
 
     def __mul__(self, other: Index | int) -> Index:
-        other = as_index(other)
+        if not isinstance(other, Index):
+            other = as_index(other)
         if other.constant is not None:
             return self if other.constant == 1 else self._scaled(other.constant)
         if self.constant is not None:

@@ -64,6 +64,8 @@ class Accessed(NamedTuple):
     adds: bool = False
     begins: bool = False
 
+Spans = dict[Buffer, tuple[Index, Interval] | None]  # the invariant part of addresses, and the range of the rest
+
 
 class Footprint:
     """The elements that statements touch, in the buffers that hold their kernel's parameters.
@@ -199,13 +201,13 @@ class Footprint:
         here = Accessed(root, first, last, a.write, a.adds, a.write and self._never)
         self.accesses.setdefault(here, {})[low, high] = None
 
-    def spans(self, writes: bool | None = None) -> dict[Buffer, tuple[Index, Interval] | None]:
+    def spans(self, writes: bool | None = None) -> Spans:
         """For each buffer the invariant part of its addresses, and the range of the rest.
 
         Args:
             writes: True to count writes only, False for reads only, None for both.
         """
-        out: dict[Buffer, tuple[Index, Interval] | None] = {}
+        out: Spans = {}
         for a, runs in self.accesses.items():
             if writes not in (None, a.write):
                 continue
@@ -440,7 +442,7 @@ class Touched:
 
     def moved(self, places: Places) -> Touched:
         """The addresses after each buffer is replaced by its place in another buffer."""
-        spans: dict[Buffer, tuple[Index, Interval] | None] = {}
+        spans: Spans = {}
         for b, span in self.spans.items():
             home = places[b]
             here = None if span is None else (span[0] + home.offset, span[1])

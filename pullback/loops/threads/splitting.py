@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from math import prod
 
 from pullback.ir.index import ZERO_INDEX, Atom, Data, DimSymbol, Index, Var, as_index, floor_divide, modulo
@@ -17,6 +18,7 @@ from pullback.loops.analysis.first_reads import first_reads
 from pullback.loops.analysis.footprint import (
     Footprint,
     Places,
+    Spans,
     Touched,
     collide,
     independent,
@@ -101,6 +103,8 @@ class Splitting:
         self._cycles: dict[Stmt, Cycles] = {}
         self._footprints: dict[Stmt, Touched] = {}
         self._independent: dict[For, frozenset[Buffer] | None] = {}
+        self._first_reads: dict[For, frozenset[Buffer]] = {}
+        self._spans: dict[For, tuple[Spans, Spans]] = {}  # of one iteration's reads, and of its writes
 
     @property
     def form(self) -> Form:
@@ -399,11 +403,15 @@ class Splitting:
 
     def _anew(self, s: For, b: Buffer, ranges: Mapping[Atom, Interval]) -> bool:
         """Whether every iteration writes the parts of a buffer that it reads."""
-        if s.independent or b in first_reads(s.body, {}):
-            return b not in first_reads(s.body, {})
+        if s not in self._first_reads:
+            self._first_reads[s] = frozenset(first_reads(s.body, {}))
+        if s.independent or b in self._first_reads[s]:
+            return b not in self._first_reads[s]
+        if s not in self._spans:
+            one = Footprint(s.body, self.places, {**ranges, s.var: trip_range(s, ranges)}, every=True)
+            self._spans[s] = one.spans(False), one.spans(True)
         home = self.places[b].buffer
-        one = Footprint(s.body, self.places, {**ranges, s.var: trip_range(s, ranges)}, every=True)
-        reads, writes = (one.spans(writes).get(home, (ZERO_INDEX, (0, 0))) for writes in (False, True))
+        reads, writes = (spans.get(home, (ZERO_INDEX, (0, 0))) for spans in self._spans[s])
         if reads is None or writes is None or reads[0] is not writes[0]:
             return False
         return writes[1][0] <= reads[1][0] and reads[1][1] <= writes[1][1]
@@ -413,11 +421,15 @@ class Splitting:
         shell: Stmt = replace(s, body=()) if isinstance(s, For) else replace(s, then=(), otherwise=())
         lets = needed((shell,), before)[:-1] if self.open else ()
         pure = all(isinstance(x, LetIndex) and isinstance(x.value, Index | Extreme) for x in lets)
-        bound = {x.var for x in nodes.walk(self.kernel.body) if isinstance(x, LetIndex)}
-        bound -= {x.var for x in lets if isinstance(x, LetIndex)}
+        bound = self._bound - {x.var for x in lets if isinstance(x, LetIndex)}
         indices = [i for x in (shell, *lets) for i in nodes.statement_indices(x)]
         unknown = any(a in bound for i in indices for a in i.every_atom)
         return None if unknown or not pure else lets
+
+    @cached_property
+    def _bound(self) -> set[Var | Data]:
+        """The index variables that the kernel defines."""
+        return {x.var for x in nodes.walk(self.kernel.body) if isinstance(x, LetIndex)}
 
     def _shared(self, parts: Sequence[Part], ranges: Mapping[Atom, Interval], least: float) -> float:
         """The cycles of parts in regions large enough to pay for a barrier."""
