@@ -356,7 +356,7 @@ def _lowered(program: ir.Known, dims: Mapping[str, int], machine: Machine) -> Lo
 def _made(
     program: ir.Known, dims: Mapping[str, int], plain: bool = False, threads: int = 1
 ) -> tuple[Record, Lowered]:
-    """Lower and print the program: as one file of plain C, or with vectors and in units, compiled meanwhile."""
+    """Lower and print the program: as one file of plain C, or in units, compiled meanwhile."""
     from pullback.runtime.emit import lower_and_print, print_lowered
 
     exact = EXACT_FLAGS if program.settings.exact else ()

@@ -90,7 +90,7 @@ class Unit:
         return k is self._single or not k.is_function
 
     def settled(self, k: Kernel) -> bool:
-        """Whether the text of a kernel does not depend on the function: on its loops, or its other range checks."""
+        """Whether a kernel's text is independent of the function's loops and other range checks."""
         called = (s.kernel for s in nodes.walk(k.body) if isinstance(s, Call) and s.kernel.is_function)
         return k.is_function and not k.checks and not is_little(k.body) and all(map(self.settled, called))
 

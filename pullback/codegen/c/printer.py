@@ -59,7 +59,7 @@ class UnitsFile:
         self._printed = self._taken = self._handed = 0  # of the kernels seen, of the texts, of the units
 
     def add(self, kernels: Iterable[Kernel]) -> None:
-        """Print kernels as far as they do not depend on the rest; the first waits, as a lone one is no function."""
+        """Print the settled kernels. The first waits for a second, as a lone kernel is no function."""
         self._seen |= dict.fromkeys(kernels)
         if len(self._seen) < 2:
             return

@@ -55,7 +55,7 @@ class Units:
         return self._finished if self._length >= SPLIT else []
 
     def with_entry(self, rest: str) -> tuple[str, ...]:
-        """All units, with the entry function and what else follows the kernels in the first; no kernel may follow."""
+        """All units. The first has the entry function and the rest of the file; no kernel may follow."""
         if self._length + len(rest) < SPLIT:
             return (self._unit([*self._texts.values(), rest]),)
         self._finish()

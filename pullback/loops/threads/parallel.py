@@ -50,7 +50,7 @@ def parallelize(function: Function, sums: bool = True, known: Known | None = Non
 
 
 class Early:
-    """Splits calls while later statements are lowered, and hands on the kernels that `parallelize` will leave.
+    """Splits calls while later statements are lowered, and hands on the kernels of the result.
 
     Args:
         known: takes the split calls, for `parallelize`.   ready: is called with kernels.

@@ -98,7 +98,7 @@ def plans(nest: Nest, choice: tuple[Var, bool], machine: Machine) -> Iterator[Pl
 
 
 class _Blocks:
-    """Cycles of tiles of vectors along an axis; the parts that do not depend on the tile are computed once."""
+    """Cycles of tiles of vectors along an axis; parts that tiles share are computed once."""
 
     def __init__(self, nest: Nest, axis: Var, reduced: bool, machine: Machine) -> None:
         self.nest, self.axis, self.reduced, self.machine = nest, axis, reduced, machine
