@@ -40,6 +40,8 @@ static inline int64_t pb_mod(int64_t a, int64_t b) { /* a - b * floor(a / b) for
 class PlainWords:
     """The words for one plain C file, with their definitions in printable order."""
 
+    has_vectors = False  # whether definitions may have a form for compilers with vector extensions
+
     def __init__(self) -> None:
         self.scalar: dict[str, str] = {}
 
@@ -83,7 +85,7 @@ class PlainWords:
 
     def procedure(self, work: Sorting | Foreign) -> str:
         """The function to call for work beyond loops."""
-        name, definitions = sorting(work) if isinstance(work, Sorting) else given(work)
+        name, definitions = sorting(work, self.has_vectors) if isinstance(work, Sorting) else given(work)
         self.own_all(definitions)
         return name
 

@@ -1,6 +1,6 @@
 """Kernels that sort rows, each row by a procedure of the target (`codegen/c/sorting.py`).
 
-A row takes twice its keys as working memory, and one table of counts.
+A row takes twice its keys and a few more as working memory, and one table of counts.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pullback.loops.program.ahead import Run
 from pullback.loops.program.nodes import Check, For, Kernel, Procedure, Sorting, Stmt
 from pullback.loops.program.values import Buffer
 
+NETWORK: Final = 32  # keys beyond twice those of the shortest row that is sorted by vectors: eight vectors in all
 MOST: Final = 1 << 32  # most elements of a row: counts and packed positions are 32-bit
 
 
@@ -30,7 +31,7 @@ def sort_kernel(s: ir.Sort, builder: KernelBuilder) -> Kernel:
     wide = value.dtype.bits > 32 or s.what == "positions"
     pairs = value.dtype.bits > 32 and s.what == "positions"
     like = Buffer("keys", u64 if wide else u32, (), "arena", ONE_INDEX)
-    keys = builder.scratch("keys", like, count * (4 if pairs else 2))
+    keys = builder.scratch("keys", like, count * (4 if pairs else 2) + NETWORK)
     counts = builder.scratch("counts", Buffer("counts", u32, (), "arena", ONE_INDEX), 256 * (8 if pairs or wide else 4))
     row = Var("row", rows)
     at = as_index(row) * count

@@ -43,6 +43,43 @@ def test_every_type_along_every_axis(dtype: str) -> None:
             np.testing.assert_array_equal(ordered, np.sort(arrays[k], axis=axis))
 
 
+def hard_rows(kind: str, n: int) -> np.ndarray[Any, Any]:
+    """Rows on which keys or packed positions could go wrong."""
+    random = np.random.default_rng(n)
+    match kind:
+        case "low bits":  # two elements often differ only where a position is packed
+            return 1 + random.integers(0, 50, n) * 2.0**-52
+        case "low bits and NaN":
+            return np.where(random.random(n) < 0.2, np.nan, 1 + random.integers(0, 50, n) * 2.0**-52)
+        case "special":
+            return random.choice(np.array([np.nan, -np.nan, 0.0, -0.0, np.inf, -np.inf, 5e-324]), n)
+        case "subnormal":
+            return random.normal(size=n) * 1e-322
+        case "large integers":
+            return np.iinfo("i8").max - random.integers(0, 100, n)
+        case "all integers":
+            return random.integers(np.iinfo("i8").min, np.iinfo("i8").max, n, endpoint=True)
+    return np.full(n, 3, "u4")  # equal
+
+
+@pytest.mark.parametrize(
+    "kind", ["low bits", "low bits and NaN", "special", "subnormal", "large integers", "all integers", "equal"]
+)
+def test_rows_of_every_length(kind: str) -> None:
+    """The network of comparisons takes 17 to 4096 elements, in padded powers of two."""
+    sizes = (16, 17, 31, 32, 33, 64, 65, 100, 128, 129, 255, 256, 257, 500, 512, 513, 1025, 4096, 4097)
+    rows = [hard_rows(kind, n) for n in sizes]
+    ordered, places, singles = pb.function(
+        lambda xs: ([pb.sort(x) for x in xs], [pb.argsort(x) for x in xs], [pb.sort(x.astype("f4")) for x in xs])
+    )(rows)
+    for x, found, place, single in zip(rows, ordered, places, singles, strict=True):
+        np.testing.assert_array_equal(found, np.sort(x))
+        np.testing.assert_array_equal(place, np.argsort(x, kind="stable"))
+        np.testing.assert_array_equal(single, np.sort(x.astype("f4")))
+        if x.dtype.kind == "f":  # -0.0 comes before 0.0
+            assert not np.any(np.diff(np.signbit(found[found == 0]).astype(int)) > 0)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_descending_keeps_the_order_of_equals(dtype: str) -> None:
     x = np.array([3, 1, 3, 0, 1, 3], dtype)
@@ -169,8 +206,12 @@ def test_median_and_quantile(n: int) -> None:
     y = np.random.default_rng(n).normal(size=(3, n, 2))
     cases = [(axis, keepdims) for axis in (0, 1, 2, None) for keepdims in (False, True)]
     shares = (0.0, 0.3, 1.0, np.array([0.1, 0.9]))
-    f = pb.function(lambda y: [
-        (pb.median(y, axis=a, keepdims=k), [pb.quantile(y, q, axis=a, keepdims=k) for q in shares]) for a, k in cases])
+    f = pb.function(
+        lambda y: [
+            (pb.median(y, axis=a, keepdims=k), [pb.quantile(y, q, axis=a, keepdims=k) for q in shares])
+            for a, k in cases
+        ]
+    )
     for result in (f(y), f.interpret(y)):
         for (axis, keepdims), (middle, rest) in zip(cases, result, strict=True):
             np.testing.assert_allclose(middle, np.median(y, axis=axis, keepdims=keepdims))

@@ -86,6 +86,8 @@ def _transposed(n: int) -> str:
 class VectorWords(PlainWords):
     """The words for one C file with vectors, in addition to plain C's."""
 
+    has_vectors = True
+
     def __init__(self) -> None:
         super().__init__()
         self.vector: dict[str, str] = {}
