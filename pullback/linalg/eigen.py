@@ -15,7 +15,7 @@ from pullback.arrays.manipulation import matrix_transpose
 from pullback.arrays.reduction import sum as total
 from pullback.linalg.lu import solve
 from pullback.linalg.qr import reflected, reflection
-from pullback.linalg.rotations import gaps
+from pullback.linalg.spectra import gaps
 from pullback.linalg.spectral import held_upright, upright
 from pullback.linalg.stacks import adjoint, each, matrices, rescaled, square_magnitude
 from pullback.tracing.array import Array

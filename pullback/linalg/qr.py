@@ -8,6 +8,7 @@ from pullback.arrays.complex import conj, imag, real
 from pullback.arrays.complex import make_complex as complex
 from pullback.arrays.composed import diagonal
 from pullback.arrays.creation import eye
+from pullback.arrays.dtypes import finfo
 from pullback.arrays.elementwise import abs as magnitude
 from pullback.arrays.elementwise import sqrt, where
 from pullback.arrays.manipulation import concat
@@ -149,7 +150,7 @@ def _householder(a: Array) -> QRResult:
     m, n = a.shape
     triangle, reflections = _triangular(a)
     r = build((n, n), lambda i, k: where(i <= k, triangle[i, k], 0))
-    return QRResult(_product(reflections, eye(m, n, dtype=a.dtype)), r)
+    return QRResult(product_of(reflections, eye(m, n, dtype=a.dtype)), r)
 
 
 def _triangular(a: Array) -> tuple[Array, tuple[Array, Array]]:
@@ -163,7 +164,7 @@ def _triangular(a: Array) -> tuple[Array, tuple[Array, Array]]:
     return scan(n, a, reflect)
 
 
-def _product(reflections: tuple[Array, Array], start: Array) -> Array:
+def product_of(reflections: tuple[Array, Array], start: Array) -> Array:
     """Apply the inverses of the reflections, the last one first, to the columns of a matrix."""
     vs, scales = reflections
     n = vs.shape[0]
@@ -177,8 +178,8 @@ def reflection(column: Array, j: Any) -> tuple[Array, Array]:
     It makes a column zero below element j, and element j real.
 
     Golub and Van Loan, *Matrix computations*, chapter 5: v is the column from j on, with ±norm added to its first
-    element; the sign avoids cancellation. A column that is already zero below j is not reflected. For complex
-    columns the factor is complex, as in LAPACK; the inverse is the adjoint I - v scaledᴴ.
+    element; the sign avoids cancellation. A column that is already zero below j, or whose squares underflow there, is
+    not reflected. For complex columns the factor is complex, as in LAPACK; the inverse is the adjoint I - v scaledᴴ.
     """
     m = column.shape[0]
     top = column.at(j)
@@ -188,7 +189,7 @@ def reflection(column: Array, j: Any) -> tuple[Array, Array]:
     found = where(real(top) < 0, norm, -norm)
     corner = top - found
     v = build(m, lambda i: where(i > j, column[i], where(i == j, corner, 0)))
-    scale = where(rest == 0, 0, -1 / (found * corner))
+    scale = where(rest < finfo(norm.dtype).smallest_normal, 0, -1 / (found * corner))
     return v, build(m, lambda i: v[i] * scale)
 
 
@@ -227,7 +228,7 @@ def _basis(q: Array, whole: bool) -> Array:
     m, n = q.shape
     columns = m if whole else n
     triangle, reflections = _triangular(q)
-    others = _product(reflections, eye(m, columns, dtype=q.dtype))
+    others = product_of(reflections, eye(m, columns, dtype=q.dtype))
     given = build(columns, lambda k: magnitude(triangle.at(k, k)) > 0.5)  # columns have norm 1 or 0
     return build((m, columns), lambda i, k: where(given[k], q.at(i, k), others[i, k]))  # type: ignore[no-any-return]
 

@@ -1,79 +1,75 @@
-"""Jacobi rotations, shared by symmetric eigenvalues and singular values."""
+"""Sweeps of plane rotations over rows of vectors, shared by eigenvalues and singular values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from pullback.arrays.complex import conj
-from pullback.arrays.elementwise import abs as magnitude
-from pullback.arrays.elementwise import sqrt, where
+from pullback.arrays.complex import imag, real
+from pullback.arrays.complex import make_complex as complex
+from pullback.arrays.creation import zeros
+from pullback.arrays.elementwise import where
+from pullback.arrays.manipulation import concat, matrix_transpose
 from pullback.tracing.array import Array
 from pullback.tracing.complex_array import is_complex
-from pullback.tracing.index import argmax_over, build, sum_over
+from pullback.tracing.control import scan
+from pullback.tracing.index import build, max_over
 
-SWEEPS = 10  # over all pairs; convergence is quadratic, and six suffice for matrices of some hundred rows
+WIDE = 8  # sweeps in one pass; more of them would not fit the registers
+PASSES = 4  # for each row: 32 sweeps, of which an eigenvalue takes two or three
 
 
-def partners(t: Any, m: Any) -> Callable[[Any], Any]:
-    """Return the function from each index to its partner in round t of m.
+def parted(vectors: Array) -> Array:
+    """The columns as rows, for `turned`: real and imaginary parts side by side, and rows of zeros below."""
+    rows = matrix_transpose(vectors)
+    both = concat([real(rows), imag(rows)], axis=1) if is_complex(vectors) else rows
+    n, m = both.shape
+    return build((n + WIDE, m), lambda k, i: where(k < n, both.at(k, i), 0.0))  # type: ignore[no-any-return]
 
-    In each round, index p has the partner q = (r - p) mod m for an odd number m of indices; one index is left alone.
-    So a round is one unitary matrix, whose row p has its only off-diagonal element in column q. The m rounds
-    meet every pair (Brent and Luk 1985).
+
+def joined(padded: Array, like: Array) -> Array:
+    """Undo `parted`, up to the transpose, for vectors that are complex as `like` is."""
+    rows = padded[: padded.shape[0] - WIDE]
+    half = rows.shape[1] // 2
+    return complex(rows[:, :half], rows[:, half:]) if is_complex(like) else rows  # type: ignore[return-value]
+
+
+def turned(padded: Array, cosines: Array, sines: Array) -> Array:
+    """Apply `WIDE` sweeps; rotation k of a sweep acts on rows k and k + 1 and completes row k.
+
+    A sweep holds one row and meets the next: it passes on c held + s next, and then holds c next - s held. The row it
+    passes on is the next row of the following sweep, one step later. So a pass reads and writes the matrix once, in
+    as many more steps as there are sweeps. Outside the matrix the rotations are the identity.
     """
-    return lambda p: (t + m - p) % m
+    n, m = cosines.shape[1], padded.shape[1]
+
+    def here(k: Any, w: Any) -> Any:
+        return (k > w) & (k < n + w)
+
+    c = build((n + WIDE, WIDE), lambda k, w: where(here(k, w), cosines.at(w, k - w - 1), 1.0))
+    s = build((n + WIDE, WIDE), lambda k, w: where(here(k, w), sines.at(w, k - w - 1), 0.0))
+
+    def step(held: Any, k: Any) -> Any:
+        def at(i: Any) -> Any:
+            row, after = padded[k, i], []
+            for w, x in enumerate(held):
+                after.append(c[k, w] * row - s[k, w] * x[i])
+                row = c[k, w] * x[i] + s[k, w] * row
+            return (*after, row)
+
+        *after, row = build(m, at)
+        return tuple(after), row
+
+    _, done = scan(n + WIDE, (zeros(m, dtype=padded.dtype),) * WIDE, step)
+    return build(padded.shape, lambda k, i: where(k < n, done.at(k + WIDE, i), 0.0))  # type: ignore[no-any-return]
 
 
-def rotation(p: Any, q: Any, n: Any, main: Array, off: Callable[[Any, Any], Array]) -> tuple[Array, Array]:
-    """Return real cosine c and sine s; column p becomes c x[p] + s x[q], orthogonal to its partner.
+def last_block(n: Any, negligible: Callable[[Any], Any]) -> tuple[Array, Array]:
+    """Return the first and last row of the last block of rows that elements beside the diagonal couple.
 
-    Golub and Van Loan, *Matrix computations*, 8.5: the smaller of the two angles is taken. For complex numbers the sine
-    has the phase that makes the element between the columns real. Rounding leaves x[p, q] and x[q, p] different.
-    Both columns therefore read the same numbers, those of the smaller index first, so their rotations match.
+    `negligible` tells of element k, between rows k and k + 1; it must hold for the last k. 0 and 0 stand for no block.
     """
-    first = p < q
-    own = where(first, main[p], main.at(q))
-    other = where(first, main.at(q), main[p])
-    between = where(first, off(p, q), off(q, p))
-    size = magnitude(between) if is_complex(between) else between
-    there = (size != 0) & (p != q) & (q < n)
-    apart = (own - other) / (2 * size)
-    tangent = where(apart < 0, -1.0, 1.0) / (magnitude(apart) + sqrt(apart * apart + 1))
-    tangent = where(there, tangent, 0.0)
-    cosine = 1 / sqrt(tangent * tangent + 1)
-    sine = where(first, tangent, -tangent) * cosine
-    if is_complex(between):
-        phase = between / where(there, size, 1.0)
-        return cosine, where(first, conj(phase), phase) * sine
-    return cosine, sine
-
-
-def order(values: Array) -> Array:
-    """Return the indices that sort the values, stable for equal values. NaN are in no particular order."""
-    n = values.shape[0]
-
-    def before(i: Any, j: Any) -> Any:
-        return (values[j] < values[i]) | (~(values[i] < values[j]) & (j < i))
-
-    place = build(n, lambda i: sum_over(n, lambda j: where(before(i, j), 1, 0)))
-    if place.extents[0].constant == 0:
-        return place  # type: ignore[no-any-return]
-    out: Array = build(n, lambda k: argmax_over(n, lambda i: where(place[i] == k, 1, 0)))
-    return out
-
-
-def gaps(values: Array, squares: bool = False) -> Array:
-    """F[i, j] = 1 / (v[j] - v[i]) of the values or of their squares, 0 where two values are equal.
-
-    A difference of squares is a product here: compilers may round `a * a - a * a` to another number than 0.
-    """
-    n = values.shape[0]
-
-    def at(i: Any, j: Any) -> Any:
-        gap = values[j] - values[i]
-        gap = gap * (values[j] + values[i]) if squares else gap
-        return where(gap == 0, 0.0, 1 / where(gap == 0, 1.0, gap))
-
-    out: Array = build((n, n), at)
-    return out
+    closed = build(n, negligible)
+    last = max_over(n, lambda k: where(closed[k], 0, k + 1)).astype("int64")
+    first = max_over(n, lambda k: where(closed[k] & (k < last), k + 1, 0)).astype("int64")
+    return first, last

@@ -1,29 +1,29 @@
-"""Singular values by rotations of columns, and their uses: rank, condition, pseudoinverse."""
+"""Singular values, and their uses: rank, condition, pseudoinverse."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pullback.arrays.complex import conj, imag, real
+from pullback.arrays.complex import imag, real
 from pullback.arrays.complex import make_complex as complex
 from pullback.arrays.composed import diagonal
-from pullback.arrays.creation import asarray, eye
+from pullback.arrays.creation import asarray
 from pullback.arrays.dtypes import finfo
-from pullback.arrays.elementwise import maximum, sqrt, where
+from pullback.arrays.elementwise import maximum, where
 from pullback.arrays.manipulation import broadcast_to
 from pullback.arrays.reduction import max as largest
 from pullback.arrays.reduction import min as smallest
 from pullback.arrays.reduction import sum as total
 from pullback.ir.index import cond as condition
 from pullback.ir.index import prove
+from pullback.linalg.bidiagonal import singular_factors
 from pullback.linalg.qr import complete
-from pullback.linalg.rotations import SWEEPS, gaps, order, partners, rotation
-from pullback.linalg.stacks import adjoint, constant, each, matrices, rescaled, square_magnitude
+from pullback.linalg.spectra import gaps, order
+from pullback.linalg.stacks import adjoint, constant, each, matrices, rescaled
 from pullback.tracing.array import Array
 from pullback.tracing.complex_array import is_complex
-from pullback.tracing.control import fold
 from pullback.tracing.custom import emit_call
-from pullback.tracing.index import build, sum_over
+from pullback.tracing.index import build
 from pullback.tracing.tracer import current
 
 
@@ -52,12 +52,13 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
         Ṡ = Re diag(Ṗ), U̇ = U (F ∘ (Ṗ S + S Ṗᴴ)) + (I - U Uᴴ) ẋ V S⁻¹ with Ṗ = Uᴴ ẋ V and
         F[i, j] = 1 / (s[j]² - s[i]²) (Giles 2008, singular value decomposition; Townsend, *Differentiating the
         singular value decomposition*, 2016; with the phases of complex vectors Wan and Zhang, *Automatic
-        differentiation for complex valued SVD*, 2019). F is 0 where two singular values are equal; Ṡ holds there too.
-        Columns that complete a basis, and the phases of V, have the smallest possible tangent. The derivative is
-        correct for functions that do not depend on their choice.
+        differentiation for complex valued SVD*, 2019). F is 0 where two singular values are equal up to rounding;
+        Ṡ holds there too. Columns that complete a basis, and the phases of V, have the smallest possible tangent. The
+        derivative is correct for functions that do not depend on their choice.
     Cost:
-        Ten sweeps of one-sided rotations (Hestenes 1958), accurate for small singular values too: about 60 m n², and
-        6 m n² for the vectors of zero singular values; 6 m² n more for full matrices.
+        About 14 m n² + 10 n³ multiply-adds: 4 m n² for the bidiagonal form, 2 m n² and 2 n³ for its bases, and some
+        2 n QR steps of 4 n (m + n). 6 m² n more for full matrices. The values alone cost a quarter. Errors are of the
+        order of the machine precision times the largest singular value, as with LAPACK.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function
@@ -73,7 +74,7 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     def one(a: Array) -> Any:
         x, _, back = rescaled(a)
         u, s, v = _thin(x)
-        return complete(u, full_matrices and not square), s * back, v
+        return complete(u, True) if full_matrices and not square else u, s * back, v
 
     u, s, v = each("svd", one, adjoint(h) if wide else h)
     return SVDResult(v, s, adjoint(u)) if wide else SVDResult(u, s, adjoint(v))
@@ -89,31 +90,18 @@ def _is_wide(h: Array) -> bool:
 
 
 def _thin(a: Array) -> Any:
-    """The thin SVD (U, S, V) of one matrix; columns of U for zero singular values are zero."""
-    return emit_call("svd", _hestenes, (a,), _svd_jvp)
+    """The thin SVD (U, S, V) of one matrix."""
+    return emit_call("svd", _decomposed, (a,), _svd_jvp)
 
 
-def _hestenes(a: Array) -> tuple[Array, Array, Array]:
-    """Rotate columns until all are orthogonal: U S = x V."""
-    rows, n = a.shape
-    m = n + (n + 1) % 2
-
-    def round_of(state: Any, t: Any) -> Any:
-        x, v = state
-        partner = partners(t, m)
-        square = build(n, lambda p: sum_over(rows, lambda i: square_magnitude(x[i, p])))
-        off = build(n, lambda p: sum_over(rows, lambda i: conj(x[i, p]) * x.at(i, partner(p))))
-        c, s = build(n, lambda p: rotation(p, partner(p), n, square, lambda i, _: off.at(i)))
-        turned = build((rows, n), lambda i, j: c[j] * x[i, j] + s[j] * x.at(i, partner(j)))
-        return turned, build((n, n), lambda i, j: c[j] * v[i, j] + s[j] * v.at(i, partner(j)))
-
-    x, v = fold(SWEEPS, (a, eye(n, dtype=a.dtype)), lambda state, _: fold(m, state, round_of))
-    norms = build(n, lambda p: sqrt(sum_over(rows, lambda i: square_magnitude(x[i, p]))))
-    rank_of = order(-norms)
-    values = build(n, lambda k: norms[rank_of[k]])
-    inverse = build(n, lambda k: where(values[k] > 0, 1 / where(values[k] > 0, values[k], 1.0), 0.0))
-    left = build((rows, n), lambda i, k: x[i, rank_of[k]] * inverse[k])
-    return left, values, build((n, n), lambda i, k: v[i, rank_of[k]])
+def _decomposed(a: Array) -> tuple[Array, Array, Array]:
+    m, n = a.shape
+    if real(a).extents[1].constant == 0:
+        return a, total(real(a), axis=0), adjoint(a) @ a
+    u, s, v = singular_factors(a)
+    rank_of = order(-s)
+    left = build((m, n), lambda i, k: u[rank_of[k], i])
+    return left, build(n, lambda k: s[rank_of[k]]), build((n, n), lambda i, k: v[rank_of[k], i])
 
 
 def _svd_jvp(primals: Any, out: Any, tangents: Any) -> Any:

@@ -82,6 +82,68 @@ def test_small_singular_values_are_accurate() -> None:
     np.testing.assert_allclose(traced(linalg.svdvals, "M N")(a), wanted, rtol=1e-7)
 
 
+def hard_matrices() -> dict[str, Any]:
+    """Matrices on which reflections, shifts or tests for zeros could fail."""
+    n, random = 20, np.random.default_rng(3)
+    a, grades = random.normal(size=(n, n)), 10.0 ** -(2.0 * np.arange(n))
+    basis, ones = np.linalg.qr(a)[0], np.ones(n - 1)
+    bidiagonal = np.eye(n) + np.diag(ones, 1)
+    for k in (0, 7, 12, n - 1):  # zeros on the diagonal decouple a bidiagonal form
+        bidiagonal[k, k] = 0
+    return {
+        "random": a,
+        "ones": np.ones((n, n)),  # what is left of it underflows, reflection by reflection
+        "rank one": np.outer(a[0], a[1]),
+        "rank five": a[:, :5] @ a[:5],
+        "two values": basis * np.repeat([1.0, 2.0], n // 2) @ basis.T,
+        "graded": a * grades * grades[:, None],
+        "graded upward": (a * grades * grades[:, None])[::-1, ::-1],
+        "decoupled": bidiagonal,
+        "nilpotent": np.diag(ones, 1),
+        "zero diagonal": np.diag(ones, 1) + np.diag(ones, -1),
+        "Wilkinson": np.diag(np.abs(np.arange(n) - 9.5)) + np.diag(ones, 1) + np.diag(ones, -1),
+        "Hilbert": 1 / (1 + np.arange(n)[:, None] + np.arange(n)),
+        "subnormal": a * 1e-310,
+        "large": a * 1e250,
+        "complex": a + 1j * random.normal(size=(n, n)),
+        "complex of rank one": np.outer(a[0] + 1j * a[1], a[2] - 1j * a[3]),
+    }
+
+
+@pytest.mark.parametrize("name", hard_matrices())
+def test_hard_matrices(name: str) -> None:
+    """To the machine precision times the largest value: values, bases, and the products of all."""
+    a = hard_matrices()[name]
+    scale = 2.0**1000 if name == "subnormal" else 2.0**-800 if name == "large" else 1.0  # NumPy's norms overflow
+    decomposed = pb.function(lambda a: (linalg.eigh(a), linalg.svd(a)))
+    (w, v), (u, s, vh) = decomposed(a)
+    a, w, s = a * scale, w * scale, s * scale
+    hermitian, size = (a + a.conj().T) / 2, np.linalg.norm(a, 2)
+    for found, wanted in (
+        (w, np.linalg.eigvalsh(hermitian)),
+        (s, np.linalg.svd(a)[1]),
+        (v * w @ v.conj().T, hermitian),
+        (u * s @ vh, a),
+        *((size * x.conj().T @ x, size * np.eye(len(a))) for x in (v, u, vh)),
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-14 * size)
+
+
+def test_random_integer_matrices() -> None:
+    """Small matrices of small integers have zeros, equal values and deficient ranks everywhere."""
+    random = np.random.default_rng(4)
+    shapes = [(1, 1), (2, 2), (3, 3), (4, 2), (5, 5), (6, 4)]
+    stacks = [random.integers(-1, 2, size=(40, *shape)).astype(float) for shape in shapes]
+    factors = pb.function(lambda xs: [linalg.svd(x, full_matrices=False) for x in xs])(stacks)
+    spectra = pb.function(lambda xs: [linalg.eigh(x.mT @ x) for x in xs])(stacks)
+    for a, (u, s, vh), (w, v) in zip(stacks, factors, spectra, strict=True):
+        close(s, np.linalg.svd(a)[1])
+        close(u * s[:, None] @ vh, a)
+        close(w, np.linalg.svd(a)[1][:, ::-1] ** 2)
+        for x in (u, vh.mT, v):
+            close(x.mT @ x, np.broadcast_to(np.eye(x.shape[-1]), (len(a), x.shape[-1], x.shape[-1])))
+
+
 def test_what_singular_values_serve() -> None:
     deficient = np.outer([1.0, 2.0, 3.0], [1.0, -1.0])
     for a in (TALL, deficient):

@@ -28,11 +28,10 @@ def sort_kernel(s: ir.Sort, builder: KernelBuilder) -> Kernel:
     rows = ONE_INDEX
     for v in s.vars[:-1]:
         rows = rows * v.extent
-    wide = value.dtype.bits > 32 or s.what == "positions"
-    pairs = value.dtype.bits > 32 and s.what == "positions"
-    like = Buffer("keys", u64 if wide else u32, (), "arena", ONE_INDEX)
-    keys = builder.scratch("keys", like, count * (4 if pairs else 2) + NETWORK)
-    counts = builder.scratch("counts", Buffer("counts", u32, (), "arena", ONE_INDEX), 256 * (8 if pairs or wide else 4))
+    wide, places = value.dtype.bits > 32, s.what == "positions"
+    like = Buffer("keys", u64 if wide or places else u32, (), "arena", ONE_INDEX)
+    keys = builder.scratch("keys", like, count * (4 if wide and places else 2) + NETWORK)
+    counts = builder.scratch("counts", Buffer("counts", u32, (), "arena", ONE_INDEX), 256 * like.dtype.size)
     row = Var("row", rows)
     at = as_index(row) * count
     body: Stmt = Procedure(

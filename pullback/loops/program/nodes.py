@@ -223,8 +223,8 @@ class Multiply:
 class Sorting:
     """A sort of a row: it reads the row, and writes the values or their old positions, keys and counts.
 
-    The buffer of keys holds twice the row, in unsigned integers of 32 bits. They have 64 bits if elements or positions
-    do not fit, and 128 if both are needed. There are 256 counts for each byte of a key.
+    The buffer of keys holds twice the row and 32 more, in unsigned integers of 32 bits. They have 64 bits if elements
+    or positions do not fit, and 128 if both are needed. There are 256 counts for each byte of a key.
     """
 
     dtype: DType

@@ -1,0 +1,153 @@
+"""The singular values of matrices: a real bidiagonal form, and QR steps on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.arrays.complex import conj, real
+from pullback.arrays.creation import eye
+from pullback.arrays.dtypes import finfo
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import sqrt, where
+from pullback.linalg.qr import product_of, reflection
+from pullback.linalg.rotations import PASSES, WIDE, joined, last_block, parted, turned
+from pullback.tracing.array import Array
+from pullback.tracing.branches import cond as either
+from pullback.tracing.control import fold, scan
+from pullback.tracing.index import build, max_over, sum_over
+
+
+def singular_factors(a: Array) -> tuple[Array, Array, Array]:
+    """Return the columns of U as rows, the singular values in any order, and the columns of V as rows.
+
+    There are at least as many rows as columns. A pass takes several QR steps on the bidiagonal form, and then applies
+    all their rotations to the vectors.
+    """
+    m, n = a.shape
+    d, e, columns, rows = _bidiagonal(a)
+    u, v = parted(product_of(columns, eye(m, n, dtype=a.dtype))), parted(product_of(rows, eye(n, dtype=a.dtype)))
+
+    def steps(d: Array, e: Array, u: Array, v: Array) -> Any:
+        (d, e), (c, s, c2, s2) = scan(WIDE, (d, e), lambda state, _: _step_if_any(*state))
+        return d, e, turned(u, c2, s2), turned(v, c, s)
+
+    def go(state: Any, _: Any) -> Any:
+        return either(_block(*state[:2])[1] > 0, steps, lambda *same: same, *state)
+
+    d, e, u, v = fold(PASSES * n, (d, e, u, v), go)
+    s = magnitude(d) + where(_block(d, e)[1] == 0, 0.0, float("nan"))
+    right = joined(v, a)
+    return joined(u, a), s, build((n, n), lambda k, i: where(d[k] < 0, -right[k, i], right[k, i]))
+
+
+def _bidiagonal(a: Array) -> tuple[Array, Array, Any, Any]:
+    """The real diagonal and superdiagonal of H a Gᴴ, and the reflections whose products are H and G.
+
+    A step reflects a column, I - s vᴴ, and then the adjoint of a row, I - t uᴴ. Both together are an update of rank
+    two, a - s p - q tᴴ with p = vᴴ a and q = (a - s p) u (Golub and Van Loan, *Matrix computations*, 5.4.8). Row j of
+    s p, `change`, stays in range, and the other rows are its multiples by the elements of v.
+    """
+    m, n = a.shape
+
+    def step(x: Array, j: Any) -> Any:
+        v, s = reflection(build(m, lambda i: x[i, j]), j)
+        p = build(n, lambda k: sum_over(m, lambda i: where(i >= j, conj(v[i]) * x[i, k], 0)))
+        change, top = build(n, lambda k: s.at(j) * p[k]), v.at(j)
+        u, t = reflection(build(n, lambda k: conj(x.at(j, k) - change[k])), j + 1)
+        along = sum_over(n, lambda k: change[k] * u[k]) / where(top == 0, 1.0, top)
+        q = build(m, lambda i: sum_over(n, lambda k: x[i, k] * u[k]) - v[i] * along)
+        return build((m, n), lambda i, k: x[i, k] - s[i] * p[k] - q[i] * conj(t[k])), ((v, s), (u, t))
+
+    x, (left, right) = scan(n, a, step)
+    above = build(n, lambda k: where(k < n - 1, real(x.at(k, k + 1)), 0.0))
+    return build(n, lambda k: real(x.at(k, k))), above, left, right
+
+
+def _block(d: Array, e: Array) -> tuple[Array, Array]:
+    """Return the first and last row of the last block that is not yet diagonal; 0 and 0 for none."""
+    eps = finfo(d.dtype).eps
+    least = _least(d, e)
+    return last_block(
+        d.shape[0], lambda k: ~(magnitude(e[k]) > eps * (magnitude(d[k]) + magnitude(d.at(k + 1))) + least)
+    )
+
+
+def _least(d: Array, e: Array) -> Array:
+    """The size below which an element is far less than the rounding of the largest one."""
+    n, eps = d.shape[0], finfo(d.dtype).eps
+    return build((), lambda: eps * eps * max_over(n, lambda k: magnitude(d[k]) + magnitude(e[k])))  # type: ignore[no-any-return]
+
+
+def _step_if_any(d: Array, e: Array) -> Any:
+    """One QR step of the last block, or none; return the state, and the rotations of V and of U."""
+    first, last = _block(d, e)
+    n = d.shape[0]
+    one, none = build(n, lambda k: 1 + 0 * e[k]), build(n, lambda k: 0 * e[k])
+    d, e, *rotations = either(
+        last > 0, lambda d, e: _step(d, e, first, last), lambda d, e: (d, e, one, none, one, none), d, e
+    )
+    return (d, e), tuple(rotations)
+
+
+def _step(given: Array, e: Array, first: Array, last: Array) -> Any:
+    """Take an implicit QR step of rows `first` to `last`.
+
+    Golub and Kahan 1965, in the form of LAPACK's dbdsqr. A rotation of columns k and k + 1 leaves an element below the
+    diagonal; one of rows moves it past the superdiagonal. The step needs a diagonal without zeros, so zeros become
+    numbers far below rounding.
+    """
+    n = given.shape[0]
+    least = _least(given, e)
+
+    def inside(k: Any) -> Any:
+        return (k >= first) & (k < last)
+
+    d = build(n, lambda k: where(inside(k) & (magnitude(given[k]) < least), least, given[k]))
+    shift = _shift(d, e, first, last)
+    top = d.at(first)
+    sign = where(top < 0, -1.0, 1.0)
+    start = build((), lambda: (magnitude(top) - shift) * (sign + where(shift > 0, shift / top, 0.0)))
+
+    def rotation(f: Any, g: Any) -> tuple[Any, Any, Any]:
+        size = sqrt(f * f + g * g)
+        inverse = where(size > 0, 1 / where(size > 0, size, 1.0), 0.0)
+        return size, where(size > 0, f * inverse, 1.0), g * inverse
+
+    def step(state: Any, k: Any) -> Any:
+        def columns() -> Any:
+            f, g = where(k == first, start, state[0]), where(k == first, e[k], state[1])
+            main, beside = where(k == first, d[k], state[2]), where(k == first, e[k], state[3])
+            r, c, s = rotation(f, g)
+            return r, c, s, c * main + s * beside, c * beside - s * main
+
+        r, c, s, main, beside = build((), columns)
+
+        def rows() -> Any:
+            low, bulge = c * d.at(k + 1), s * d.at(k + 1)
+            size, c2, s2 = rotation(main, bulge)
+            return size, c2, s2, c2 * beside + s2 * low, c2 * low - s2 * beside
+
+        size, c2, s2, f, low = build((), rows)
+        here = inside(k)
+        after = (f, s2 * e.at(k + 1), low, c2 * e.at(k + 1))
+        state = tuple(where(here, x, old) for x, old in zip(after, state))
+        return state, (size, r, where(here, c, 1.0), where(here, s, 0.0), where(here, c2, 1.0), where(here, s2, 0.0))
+
+    none = build((), lambda: 0 * shift)
+    (f, _, low, _), (size, r, *rotations) = scan(n, (none,) * 4, step)
+    main = build(n, lambda k: where(inside(k), size[k], where(k == last, low, d[k])))
+    above = build(n, lambda k: where(k + 1 == last, f, where(inside(k), r.at(k + 1), e[k])))
+    return (main, above, *rotations)
+
+
+def _shift(d: Array, e: Array, first: Array, last: Array) -> Array:
+    """The smaller singular value of the trailing 2 × 2 part, or 0 if it is negligible at the top.
+
+    For f, g and h as |d[-2]|, |e[-2]| and |d[-1]|: the larger one is (√((f + h)² + g²) + √((f - h)² + g²)) / 2, and
+    their product is f h.
+    """
+    f, g, h = magnitude(d.at(last - 1)), magnitude(e.at(last - 1)), magnitude(d.at(last))
+    larger = (sqrt((f + h) * (f + h) + g * g) + sqrt((f - h) * (f - h) + g * g)) / 2
+    smaller = build((), lambda: where(larger > 0, f * (h / where(larger > 0, larger, 1.0)), 0.0))
+    part = smaller / where(d.at(first) == 0, 1.0, d.at(first))
+    return build((), lambda: where(part * part > finfo(d.dtype).eps, smaller, 0.0))  # type: ignore[no-any-return]

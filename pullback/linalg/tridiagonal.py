@@ -1,0 +1,123 @@
+"""The eigenvalues of Hermitian matrices: a real tridiagonal form, and QR steps on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.arrays.complex import conj, real
+from pullback.arrays.creation import eye
+from pullback.arrays.dtypes import finfo
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import sqrt, where
+from pullback.linalg.qr import product_of, reflection
+from pullback.linalg.rotations import PASSES, WIDE, joined, last_block, parted, turned
+from pullback.tracing.array import Array
+from pullback.tracing.branches import cond as either
+from pullback.tracing.control import fold, scan
+from pullback.tracing.index import build, sum_over
+
+
+def diagonalized(a: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues of a Hermitian matrix in any order, and the eigenvectors as rows.
+
+    A pass takes several QR steps on the tridiagonal form, and then applies all their rotations to the vectors.
+    """
+    n = a.shape[0]
+    d, e, reflections = _tridiagonal(a)
+    rows = parted(product_of(reflections, eye(n, dtype=a.dtype)))
+
+    def steps(d: Array, e: Array, rows: Array) -> Any:
+        (d, e), (c, s) = scan(WIDE, (d, e), lambda state, _: _step_if_any(*state))
+        return d, e, turned(rows, c, s)
+
+    def go(state: Any, _: Any) -> Any:
+        return either(_block(*state[:2])[1] > 0, steps, lambda *same: same, *state)
+
+    d, e, rows = fold(PASSES * n, (d, e, rows), go)
+    return d + where(_block(d, e)[1] == 0, 0.0, float("nan")), joined(rows, a)
+
+
+def _tridiagonal(a: Array) -> tuple[Array, Array, tuple[Array, Array]]:
+    """The diagonal and the real subdiagonal of H a Hᴴ, and the reflections whose product is H.
+
+    A reflection I - s vᴴ from both sides is an update of rank two, a - s wᴴ - w sᴴ with p = a v and
+    w = p - (vᴴ p / 2) s (Golub and Van Loan, *Matrix computations*, 8.3.1). Since s is a multiple of v, the last term
+    is also (pᴴ s / 2) v, which stays in range.
+    """
+    n = a.shape[0]
+
+    def step(x: Array, j: Any) -> Any:
+        v, s = reflection(build(n, lambda i: x[i, j]), j + 1)
+        p = build(n, lambda i: sum_over(n, lambda k: where(k > j, conj(x[k, i]) * v[k], 0)))
+        half = sum_over(n, lambda i: conj(p[i]) * s[i]) / 2
+        w = build(n, lambda i: p[i] - half * v[i])
+        return build((n, n), lambda i, k: x[i, k] - s[i] * conj(w[k]) - w[i] * conj(s[k])), (v, s)
+
+    x, reflections = scan(n, a, step)
+    below = build(n, lambda k: where(k < n - 1, real(x.at(k + 1, k)), 0.0))
+    return build(n, lambda k: real(x[k, k])), below, reflections
+
+
+def _block(d: Array, e: Array) -> tuple[Array, Array]:
+    """Return the first and last row of the last block that is not yet diagonal; 0 and 0 for none.
+
+    An element is negligible by the test of LAPACK's dsteqr. Its square may also have no digits.
+    """
+    n, info = d.shape[0], finfo(d.dtype)
+    limit = build(n, lambda k: info.eps**2 * magnitude(d[k] * d.at(k + 1)) + info.smallest_normal)
+    return last_block(n, lambda k: ~(e[k] * e[k] > limit[k]))
+
+
+def _step_if_any(d: Array, e: Array) -> Any:
+    """One QR step of the last block, or none; return the state, and cosines and sines of rotations."""
+    first, last = _block(d, e)
+    n = d.shape[0]
+    same = lambda d, e: (d, e, build(n, lambda k: 1 + 0 * e[k]), build(n, lambda k: 0 * e[k]))
+    d, e, c, s = either(last > 0, lambda d, e: _step(d, e, first, last), same, d, e)
+    return (d, e), (c, s)
+
+
+def _step(d: Array, e: Array, first: Array, last: Array) -> tuple[Array, Array, Array, Array]:
+    """Take an implicit QR step of rows `first` to `last`.
+
+    Golub and Van Loan, 8.3.5, in the form of LAPACK's dsteqr. Going down, g is the diagonal element that comes to the
+    next rotation, less the shift, and p its change so far.
+    """
+    n = d.shape[0]
+    shift = _shift(d, e, last)
+    start = build((), lambda: d.at(first) - shift)
+
+    def inside(k: Any) -> Any:
+        return (k >= first) & (k < last)
+
+    def step(state: Any, k: Any) -> Any:
+        def at() -> Any:
+            here = inside(k)
+            g = where(k == first, start, state[0])
+            c, s = (where(k <= first, 1.0, x) for x in state[1:3])
+            main = d[k] - where(k <= first, 0.0, state[3])
+            along, beside = s * e[k], c * e[k]
+            r = sqrt(along * along + g * g)
+            inverse = where(r > 0, 1 / where(r > 0, r, 1.0), 0.0)
+            c, s = where(here, where(r > 0, g * inverse, 1.0), 1.0), where(here, along * inverse, 0.0)
+            q = (d.at(k + 1) - main) * s + 2 * c * beside
+            g, p = where(here, c * q - beside, state[0]), where(here, s * q, state[3])
+            return g, where(here, c, state[1]), where(here, s, state[2]), p, main + p, r, c, s
+
+        *state, above, r, c, s = build((), at)
+        return tuple(state), (above, r, c, s)
+
+    none = build((), lambda: 0 * shift)
+    (g, _, _, p), (above, r, c, s) = scan(n, (none,) * 4, step)
+    main = build(n, lambda k: where(inside(k), above[k], where(k == last, d[k] - p, d[k])))
+    below = build(n, lambda k: where(k + 1 == last, g, where(inside(k), r.at(k + 1), e[k])))
+    return main, below, c, s
+
+
+def _shift(d: Array, e: Array, last: Array) -> Array:
+    """Wilkinson's shift: the eigenvalue of the trailing 2 × 2 part that is nearer to its last element."""
+    a, b, c = d.at(last - 1), e.at(last - 1), d.at(last)
+    half = (a - c) / 2
+    root = sqrt(half * half + b * b)
+    far = where(half < 0, half - root, half + root)
+    return build((), lambda: c - where(far != 0, b * b / where(far != 0, far, 1.0), 0.0))  # type: ignore[no-any-return]
