@@ -82,5 +82,11 @@ def test_long_tests_without_the_mark_are_named() -> None:
     def report(name: str, seconds: float, **keywords: int) -> Any:
         return SimpleNamespace(nodeid=name, duration=seconds, keywords=keywords)
 
-    reports = [report("soon", 0.1), report("long", 11.0), report("longer", 70.0), report("marked", 19.0, slow=1)]
+    reports = [
+        report("soon", 0.1),
+        report("long", 11.0),
+        report("longer", 70.0),
+        report("marked", 19.0, slow=1),
+        report("a[row]", 19.0),
+    ]
     assert rotation.without_mark(reports) == ["70.0 s  longer", "11.0 s  long"]
