@@ -11,7 +11,7 @@ from pullback.apl.functions import Verb
 from pullback.apl.table import Settings
 from pullback.apl.values import Value, is_traced, rank_of, settled, shape_of
 from pullback.apl.verbs import arrange, indexing
-from pullback.apl.verbs.search import cells_of, found_in, known
+from pullback.apl.verbs.search import cells_of, first_cells, known
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Key(Verb):
         if x is not None and shape_of(y)[:1] != shape_of(keys)[:1]:
             raise errors.length("⌸ takes as many cells to its right as there are keys")
         cells = cells_of(keys)
-        first = found_in(cells, cells, self.settings.ct)
+        first = first_cells(keys, self.settings.ct)
         made = [self.f(self._with(np.flatnonzero(first == k), y, x), cells[k]) for k in sorted(set(first.tolist()))]
         return arrange.assembled(made, (len(made),)) if made else self._of_nothing(keys, y, x)
 

@@ -80,13 +80,13 @@ def _by_numbers(y: Value, indices: Sequence[Value | None], s: Settings) -> Value
     grids: list[NDArray] = []
     shape: list[int] = []
     for i, n in zip(indices, y.shape):
-        at = np.arange(n) if i is None else i.reshape(-1).astype(np.int64) - s.io
-        if at.size and (at.min() < 0 or at.max() >= n):
+        at = np.arange(n) if i is None else i.reshape(-1).astype(np.int64, copy=False) - s.io
+        if at.size and int(at.view(np.uint64).max()) >= n:  # negative numbers are large ones there
             wrong = at[(at < 0) | (at >= n)][0]
             places([int(wrong) + s.io], [n], s)
         grids.append(at)
         shape += [n] if i is None else i.shape
-    picked = y[grids[0]] if y.ndim == 1 else y[np.ix_(*grids)]
+    picked = y.take(grids[0], mode="clip") if y.ndim == 1 else y[np.ix_(*grids)]
     return simplified(np.asarray(picked).reshape(shape))
 
 

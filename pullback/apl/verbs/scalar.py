@@ -7,6 +7,7 @@ tolerance, and the arguments, which `numbers` has converted to the kind the verb
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,6 +31,7 @@ from pullback.apl.values import (
     shape_of,
     simplified,
 )
+from pullback.apl.verbs import direct
 from pullback.apl.watch import watching
 from pullback.ir.index import cond, prove
 from pullback.state import cached
@@ -38,8 +40,7 @@ from pullback.tracing.array import Array, from_index
 from pullback.tracing.tracer import current
 from pullback.verbs.nested import Nested
 
-PIECE: Final = 32768  # elements of a long array that a verb of several steps takes at once
-STEPS: Final = frozenset("⌊⌈|=≠<≤>≥∧∨÷")  # verbs that take several steps in NumPy
+STEPS: Final = frozenset("⌊⌈|÷∧∨")  # verbs whose definitions take several steps in NumPy
 SHORT: Final = 20  # factors of a binomial coefficient that are written out
 
 Definition = Callable[..., Any]
@@ -47,12 +48,18 @@ Definition = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Scalar:
-    """A verb on numbers, extended to arrays element by element."""
+    """A verb on numbers, extended to arrays element by element.
+
+    Attributes:
+        identity: the result of reducing an empty array.
+        direct: the result for ordinary numbers in few passes; None for others.
+    """
 
     name: str
     define: Definition
     need: Need = "number"
-    identity: Any = None  # the result of reducing an empty array
+    identity: Any = None
+    direct: direct.Direct | None = None
 
 
 def pervade(verb: Scalar, tolerance: float, *arguments: Value) -> Value:
@@ -64,24 +71,34 @@ def pervade(verb: Scalar, tolerance: float, *arguments: Value) -> Value:
     aligned = _aligned(verb, arguments)
     if verb is DYADIC["÷"] and (dims := divided_dims(*aligned)) is not None:
         return dims
-    if verb.name in ("∧", "∨") and all(isinstance(a, np.ndarray) and a.dtype == bool for a in aligned):
-        return verb.define(np, tolerance, *aligned)
+    if not any(isinstance(a, Array) for a in aligned):
+        with np.errstate(all="ignore"):
+            return _on_values(verb, tolerance, aligned)
     if verb.need == "any" and any(kind_of(a) == "U" for a in aligned):
-        values, traced = list(aligned), False
-        if any(isinstance(a, Array) for a in aligned):
-            raise errors.domain("characters in a compiled function")
-    else:
-        values, traced = converted(aligned, "number" if verb.need == "any" else verb.need)
-    if traced:
-        if verb.name in ("∧", "∨"):
-            _refuse_numbers(verb, aligned)
-        watch = watching()
-        return verb.define(pb, tolerance, *values) if watch is None else watch.scalar(verb, tolerance, aligned, values)
-    with np.errstate(all="ignore"):
-        long = verb.name in STEPS and max(v.size for v in values) > 2 * PIECE
-        if long and (made := _in_pieces(verb, tolerance, values)) is not None:
+        raise errors.domain("characters in a compiled function")
+    values, _ = converted(aligned, "number" if verb.need == "any" else verb.need)
+    if verb.name in ("∧", "∨"):
+        _refuse_numbers(verb, aligned)
+    watch = watching()
+    return verb.define(pb, tolerance, *values) if watch is None else watch.scalar(verb, tolerance, aligned, values)
+
+
+def _on_values(verb: Scalar, tolerance: float, given: Sequence[NDArray]) -> Value:
+    """Apply a verb to values: directly to ordinary numbers, and by its definition to others."""
+    if verb.direct is not None and (kinds := direct.kinds_of(given)):
+        made = verb.direct(tolerance, kinds, *given)
+        if made is not None:
+            return np.asarray(made)
+    values: Sequence[NDArray] = given
+    if verb.need != "any":
+        values, _ = converted(given, verb.need)
+    elif not any(kind_of(a) == "U" for a in given):
+        values, _ = converted(given, "number")
+    if verb.name in STEPS and max(v.size for v in values) > direct.PIECE:
+        made = _in_pieces(verb, tolerance, values)
+        if made is not None:
             return made
-        return checked(verb.define(np, tolerance, *values), values)
+    return checked(verb.define(np, tolerance, *values), values)
 
 
 def _in_pieces(verb: Scalar, tolerance: float, values: Sequence[NDArray]) -> NDArray | None:
@@ -94,14 +111,14 @@ def _in_pieces(verb: Scalar, tolerance: float, values: Sequence[NDArray]) -> NDA
     count = max(v.size for v in flat)
     made: NDArray | None = None
     try:
-        for start in range(0, count, PIECE):
-            given = [v[start : start + PIECE] if v.ndim else v for v in flat]
-            part = checked(verb.define(np, tolerance, *given), given)
+        for at in direct.pieces(count):
+            own = [v[at] if v.ndim else v for v in flat]
+            part = checked(verb.define(np, tolerance, *own), own)
             if made is None:
                 made = np.empty(count, part.dtype)
             if part.dtype != made.dtype:
                 return None
-            made[start : start + PIECE] = part
+            made[at] = part
     except errors.AplError:
         return None
     return None if made is None else made.reshape(shape)
@@ -211,18 +228,20 @@ def _on_nested(verb: Scalar, tolerance: float, arguments: tuple[Value, ...]) -> 
 def _whole(m: Any, f: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """Compute an integer result, in floating point if it overflows."""
     made = f(a, b)
-    if m is np and np.asarray(made).dtype.kind == "i" and np.asarray(made).size:
-        ends = [(int(x.min()), int(x.max())) for x in (a, b)]
-        if all(abs(f(p, q)) < 2**63 - 1 for p in ends[0] for q in ends[1]):  # the largest results are at the ends
-            return made
-        exact = f(np.asarray(a, float), np.asarray(b, float))
-        if np.abs(exact).max() >= 2.0**63:
-            return exact
-    return made
+    if m is not np or np.asarray(made).dtype.kind != "i":
+        return made
+    exact = f(np.asarray(a, float), np.asarray(b, float))
+    large = np.abs(exact) >= 2.0**63  # rounding takes integers just below there, too
+    pairs = zip(*(np.broadcast_to(x, large.shape)[large].tolist() for x in (a, b)))
+    return exact if any(abs(f(p, q)) >= 2**63 for p, q in pairs) else made
 
 
 def _negative(m: Any, ct: float, x: Any) -> Any:
-    return -x
+    return _whole(m, lambda a, b: a - b, 0, x) if m is np and x.dtype.kind == "i" else -x
+
+
+def _magnitude(m: Any, ct: float, x: Any) -> Any:
+    return m.maximum(x, _negative(m, ct, x)) if m is np and x.dtype.kind == "i" else m.abs(x)
 
 
 def _divide(m: Any, ct: float, a: Any, b: Any) -> Any:
@@ -327,6 +346,8 @@ def close(m: Any, ct: float, a: Any, b: Any) -> Any:
         return a == b
     if kind_of(a) == "U" or kind_of(b) == "U":
         return a == b
+    if m is np:
+        return np.logical_or(a == b, direct.close(ct, a, b))
     return m.abs(a - b) <= ct * m.maximum(m.abs(a), m.abs(b))
 
 
@@ -505,15 +526,12 @@ _COMMON_COMPLEX: Final = np.frompyfunc(_common_complex, 2, 1)
 _COMMON: Final = np.frompyfunc(_common_divisor, 2, 1)
 
 
-def _both(name: str, f: Definition, g: Callable[..., Any]) -> Definition:
+def _both(name: str, g: np.ufunc) -> Definition:
     """The verbs ∧ and ∨: logic on truth values, else least common multiple and greatest common divisor."""
 
     def define(m: Any, ct: float, a: Any, b: Any) -> Any:
         if m is not np:
-            return f(m, a != 0, b != 0)
-        a, b = np.asarray(a), np.asarray(b)
-        if a.dtype.kind == b.dtype.kind == "b":
-            return f(np, a, b)
+            return getattr(m, name)(a != 0, b != 0)
         if "c" in (a.dtype.kind, b.dtype.kind):
             divisor = np.asarray(_COMMON_COMPLEX(a, b), complex)
             return divisor if g is np.gcd else a * (b / np.where(divisor == 0, 1, divisor))
@@ -528,10 +546,6 @@ def _both(name: str, f: Definition, g: Callable[..., Any]) -> Definition:
     return define
 
 
-def _and(m: Any, ct: float, a: Any, b: Any) -> Any:
-    return m.logical_and(a, b)
-
-
 def _conjugate(m: Any, ct: float, x: Any) -> Any:
     return np.conj(x) if m is np else x
 
@@ -540,43 +554,56 @@ def _reciprocal(m: Any, ct: float, x: Any) -> Any:
     return _divide(m, ct, np.ones((), x.dtype) if m is np else 1.0, x)
 
 
-LARGEST: Final = np.finfo(float).max
+def _arithmetic(name: str, f: Callable[[Any, Any], Any], ufunc: np.ufunc, identity: int) -> Scalar:
+    return Scalar(name, lambda m, ct, a, b: _whole(m, f, a, b), identity=identity, direct=direct.arithmetic(ufunc, f))
+
+
+def _logic(name: str, connective: str) -> Scalar:
+    """⍲ and ⍱."""
+
+    def define(m: Any, ct: float, a: Any, b: Any) -> Any:
+        return m.logical_not(getattr(m, connective)(a, b))
+
+    return Scalar(name, define, "truth", direct=direct.logic(lambda a, b: define(np, 0.0, a, b)))
+
 
 MONADIC: Final = {
     "+": Scalar("+", _conjugate),
-    "-": Scalar("-", _negative),
-    "×": Scalar("×", _sign),
-    "÷": Scalar("÷", _reciprocal, "float"),
+    "-": Scalar("-", _negative, direct=direct.of_one(np.negative)),
+    "×": Scalar("×", _sign, direct=direct.of_one(np.sign)),
+    "÷": Scalar("÷", _reciprocal, "float", direct=lambda ct, kinds, x: direct.quotient(ct, kinds, np.float64(1), x)),
     "*": Scalar("*", lambda m, ct, x: m.exp(x), "float"),
-    "⍟": Scalar("⍟", _log, "float"),
+    "⍟": Scalar("⍟", _log, "float", direct=direct.logarithm),
     "!": Scalar("!", _factorial, "float"),
-    "○": Scalar("○", lambda m, ct, x: x * math.pi, "float"),
-    "|": Scalar("|", lambda m, ct, x: m.abs(x)),
-    "⌈": Scalar("⌈", lambda m, ct, x: -_floor(m, ct, -x)),
-    "⌊": Scalar("⌊", _floor),
-    "~": Scalar("~", _not, "truth"),
+    "○": Scalar("○", lambda m, ct, x: x * math.pi, "float", direct=direct.product(math.pi)),
+    "|": Scalar("|", _magnitude, direct=direct.of_one(np.abs)),
+    "⌈": Scalar("⌈", lambda m, ct, x: -_floor(m, ct, -x), direct=direct.rounding(np.ceil)),
+    "⌊": Scalar("⌊", _floor, direct=direct.rounding(np.floor)),
+    "~": Scalar("~", _not, "truth", direct=direct.logic(np.logical_not)),
 }
 DYADIC: Final = {
-    "+": Scalar("+", lambda m, ct, a, b: _whole(m, lambda a, b: a + b, a, b), identity=0),
-    "-": Scalar("-", lambda m, ct, a, b: _whole(m, lambda a, b: a - b, a, b), identity=0),
-    "×": Scalar("×", lambda m, ct, a, b: _whole(m, lambda a, b: a * b, a, b), identity=1),
-    "÷": Scalar("÷", _divide, "float", identity=1),
-    "*": Scalar("*", _power, identity=1),
+    "+": _arithmetic("+", operator.add, np.add, 0),
+    "-": _arithmetic("-", operator.sub, np.subtract, 0),
+    "×": _arithmetic("×", operator.mul, np.multiply, 1),
+    "÷": Scalar("÷", _divide, "float", 1, direct.quotient),
+    "*": Scalar("*", _power, identity=1, direct=direct.power),
     "⍟": Scalar("⍟", _logarithm, "float"),
     "!": Scalar("!", _binomial, "float", identity=1),
-    "|": Scalar("|", _residue, identity=0),
-    "⌈": Scalar("⌈", lambda m, ct, a, b: m.maximum(a, b), identity=-LARGEST),
-    "⌊": Scalar("⌊", lambda m, ct, a, b: m.minimum(a, b), identity=LARGEST),
-    "∧": Scalar("∧", _both("∧", lambda m, a, b: m.logical_and(a, b), np.lcm), identity=1),
-    "∨": Scalar("∨", _both("∨", lambda m, a, b: m.logical_or(a, b), np.gcd), identity=0),
-    "⍲": Scalar("⍲", lambda m, ct, a, b: m.logical_not(m.logical_and(a, b)), "truth"),
-    "⍱": Scalar("⍱", lambda m, ct, a, b: m.logical_not(m.logical_or(a, b)), "truth"),
-    "=": Scalar("=", _equal, "any", identity=1),
-    "≠": Scalar("≠", lambda m, ct, a, b: _not(m, ct, _equal(m, ct, a, b)), "any", identity=0),
-    "<": Scalar("<", _order("less", True), identity=0),
-    "≤": Scalar("≤", _order("less_equal", False), identity=1),
-    ">": Scalar(">", _order("greater", True), identity=0),
-    "≥": Scalar("≥", _order("greater_equal", False), identity=1),
+    "|": Scalar("|", _residue, identity=0, direct=direct.residue),
+    "⌈": Scalar("⌈", lambda m, ct, a, b: m.maximum(a, b), identity=-direct.LARGEST, direct=direct.extreme(np.maximum)),
+    "⌊": Scalar("⌊", lambda m, ct, a, b: m.minimum(a, b), identity=direct.LARGEST, direct=direct.extreme(np.minimum)),
+    "∧": Scalar("∧", _both("logical_and", np.lcm), identity=1, direct=direct.logic(np.logical_and, np.bitwise_and)),
+    "∨": Scalar("∨", _both("logical_or", np.gcd), identity=0, direct=direct.logic(np.logical_or, np.bitwise_or)),
+    "⍲": _logic("⍲", "logical_and"),
+    "⍱": _logic("⍱", "logical_or"),
+    "=": Scalar("=", _equal, "any", 1, direct.comparison(np.equal, True)),
+    "≠": Scalar(
+        "≠", lambda m, ct, a, b: _not(m, ct, _equal(m, ct, a, b)), "any", 0, direct.comparison(np.not_equal, False)
+    ),
+    "<": Scalar("<", _order("less", True), "number", 0, direct.comparison(np.less, False, 0)),
+    "≤": Scalar("≤", _order("less_equal", False), "number", 1, direct.comparison(np.less_equal, True, 1)),
+    ">": Scalar(">", _order("greater", True), "number", 0, direct.comparison(np.greater, False, 1)),
+    "≥": Scalar("≥", _order("greater_equal", False), "number", 1, direct.comparison(np.greater_equal, True, 0)),
 }
 
 

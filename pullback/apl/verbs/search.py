@@ -30,12 +30,14 @@ from pullback.apl.values import (
     vector,
     whole_list,
 )
+from pullback.apl.verbs.direct import ends, pieces
 from pullback.apl.verbs.joining import joined
 from pullback.apl.verbs.scalar import DYADIC, pervade, shape_text
 from pullback.tracing.active import is_tracing
 from pullback.tracing.array import Array
 from pullback.verbs.nested import Nested
 
+FEW = 4  # numbers that are sought one by one
 RANDOM = np.random.default_rng(16807)
 
 
@@ -104,22 +106,79 @@ def found_in(table: list[NDArray], sought: list[NDArray], ct: float) -> NDArray:
 
 def places_in(pool: NDArray, sought: NDArray, ct: float) -> NDArray:
     """The first position in a vector of each element of `sought`; the vector's length if absent."""
-    if pool.size and pool.dtype.kind in "bi" and sought.dtype.kind in "bi":
+    kinds = pool.dtype.kind + sought.dtype.kind
+    if kinds == "UU":
+        pool, sought = (x.view(np.uint32).astype(np.int64) for x in (pool, sought))  # code points
+    elif kinds.strip("bif"):
+        return found_in(elements(pool), elements(sought), ct).reshape(sought.shape)
+    if not (pool.size and sought.size):
+        return np.zeros(sought.shape, np.int64)
+    if sought.size <= FEW:
+        made = [_first_place(pool, number, ct) for number in sought.reshape(-1)]
+        return np.array(made, np.int64).reshape(sought.shape)
+    if pool.dtype.kind in "bi" and sought.dtype.kind in "bi":
         return _first_places(pool.astype(np.int64, copy=False), sought.astype(np.int64, copy=False))
-    return found_in(elements(pool), elements(sought), ct).reshape(sought.shape)
+    return _first_close(pool.astype(float), sought.astype(float), ct)
+
+
+def first_cells(x: NDArray, ct: float) -> NDArray:
+    """For each major cell, the position of the first that equals it."""
+    return places_in(x, x, ct) if x.ndim == 1 else found_in(cells_of(x), cells_of(x), ct)
+
+
+def _first_place(pool: NDArray, number: Any, ct: float) -> int:
+    """The first position of one number."""
+    for at in pieces(len(pool)):
+        same = pervade(DYADIC["="], ct, pool[at], np.asarray(number))
+        if same.any():
+            return int(at.start + same.argmax())
+    return len(pool)
 
 
 def _first_places(pool: NDArray, sought: NDArray) -> NDArray:
+    """The first positions of integers."""
     low, high, count = int(pool.min()), int(pool.max()), len(pool)
-    if high - low <= 4 * count + 1000:  # a table of all integers between them
-        first = np.full(high - low + 1, count)
-        first[pool[::-1] - low] = np.arange(count)[::-1]  # of several positions the last one stays
-        inside = (sought >= low) & (sought <= high)
-        return np.where(inside, first[np.where(inside, sought, low) - low], count)
-    order = np.argsort(pool, kind="stable")
-    at = np.minimum(np.searchsorted(pool, sought, sorter=order), count - 1)
-    found = order[at]
-    return np.where(pool[found] == sought, found, count)
+    if high - low > 4 * count + 1000:
+        order = np.argsort(pool, kind="stable")
+        at = np.minimum(np.searchsorted(pool, sought, sorter=order), count - 1)
+        found = order[at]
+        return np.where(pool[found] == sought, found, count)
+    least, most = max(low - 1, -(2**63)), min(high + 1, 2**63 - 1)
+    first = np.full(most - least + 1, count)  # a table of all integers between them, and of one beyond each end
+    first[pool[::-1] - least] = np.arange(count)[::-1]  # of several positions the last one stays
+    at = np.clip(sought, least, most)
+    at -= least
+    return first.take(at)
+
+
+def _first_close(pool: NDArray, sought: NDArray, ct: float) -> NDArray:
+    """The first positions of floating-point numbers, of which those that are close are equal.
+
+    In the sorted pool the numbers that are close to one are neighbors (`direct.ends`), and the least of their
+    positions is the first.
+    """
+    numbers, first = np.unique(pool, return_index=True)
+    least, greatest = ends(ct, sought)
+    start, stop = np.searchsorted(numbers, least), np.searchsorted(numbers, greatest, side="right")
+    some = (start < stop) & (sought == sought)  # a NaN equals none
+    made = np.full(sought.shape, len(pool))
+    made[some] = _least_in_ranges(first, start[some], stop[some])
+    return made
+
+
+def _least_in_ranges(x: NDArray, start: NDArray, stop: NDArray) -> NDArray:
+    """The least element of each of some ranges of a vector.
+
+    Two of the ranges whose length is a power of 2, which may overlap, cover each of them. Their least elements are
+    those of ranges of half the length, two by two.
+    """
+    made, size, length = np.empty(start.shape, x.dtype), stop - start, 1
+    while length <= size.max(initial=0):
+        own = np.flatnonzero((size >= length) & (size < 2 * length))
+        made[own] = np.minimum(x[start[own]], x[stop[own] - length])
+        x = np.minimum(x[:-length], x[length:])
+        length *= 2
+    return made
 
 
 @monadic("⍳")
@@ -224,7 +283,7 @@ def unique(s: Settings, y: Value) -> Value:
         return y.reshape(1)
     if not len(y):
         return y
-    places = places_in(y, y, s.ct) if y.ndim == 1 else found_in(cells_of(y), cells_of(y), s.ct)
+    places = first_cells(y, s.ct)
     return simplified(y[places == np.arange(len(y))])
 
 
@@ -232,25 +291,22 @@ def unique(s: Settings, y: Value) -> Value:
 def first_ones(s: Settings, y: Value) -> Value:
     """Whether each major cell is the first of its kind."""
     (y,) = known("≠", y)
-    cells = cells_of(y)
-    return (found_in(cells, cells, s.ct) == np.arange(len(cells))).astype(np.int64).reshape(y.shape[:1] or (1,))
+    places = first_cells(y, s.ct)
+    return (places == np.arange(len(places))).astype(np.int64).reshape(y.shape[:1] or (1,))
 
 
 @dyadic("∪")
 def union(s: Settings, x: Value, y: Value) -> Value:
     """The elements of x, then those of y that are not in x."""
     x, y = _vectors("∪", x, y)
-    own = elements(x)
-    keep = found_in(own, elements(y), s.ct) == len(own)
-    return joined(",", x, y[keep], 0)
+    return joined(",", x, y[places_in(x, y, s.ct) == len(x)], 0)
 
 
 @dyadic("∩")
 def intersection(s: Settings, x: Value, y: Value) -> Value:
     """The elements of x that are also in y."""
     x, y = _vectors("∩", x, y)
-    pool = elements(y)
-    return simplified(x[found_in(pool, elements(x), s.ct) < len(pool)])
+    return simplified(x[places_in(y, x, s.ct) < len(y)])
 
 
 @dyadic("~")
@@ -259,8 +315,7 @@ def without(s: Settings, x: Value, y: Value) -> Value:
     x, y = known("~", x, y)
     if x.ndim > 1:
         raise errors.rank(f"~ takes a vector to its left, not {shape_text(x)}")
-    pool = elements(y)
-    return simplified(x.reshape(-1)[found_in(pool, elements(x), s.ct) == len(pool)])
+    return simplified(x.reshape(-1)[places_in(y.reshape(-1), x.reshape(-1), s.ct) == y.size])
 
 
 def _vectors(what: str, x: Value, y: Value) -> list[NDArray]:
@@ -330,7 +385,7 @@ def _grading(glyph: str, down: bool) -> None:
         x, y = known(glyph, x, y)
         if x.ndim != 1 or not is_characters(x) or not is_characters(y):
             raise errors.domain(f"{glyph} takes a vector of characters to its left, and characters to its right")
-        return grade(s, found_in(elements(x), elements(y), 0.0).reshape(y.shape))
+        return grade(s, places_in(x, y, 0.0))
 
 
 def _order_of_numbers(y: NDArray, down: bool) -> NDArray:
