@@ -97,6 +97,14 @@ MissingKeyError [E525] the history has no 'acuracy'
    | {1}
   try: did you mean `accuracy`? There are epoch, loss, accuracy      See `pullback explain-error E525`
 """
+    number = """\
+IndexRangeError [E525] the history has 1 epoch, and none at [-2]
+  --> user.py:3:1
+   | history[-2]
+   | ^^^^^^^^^^^
+  try: numbers from 0 to 0, or -1 for the last      See `pullback explain-error E525`
+"""
+    assert message(program.format("[-2]")) == number
     pytest.importorskip("matplotlib")
     for text in ("['acuracy']", ".plot(names=['acuracy'])"):
         assert message(program.format(text)) == wanted.format(text, "^" * (7 + len(text)))

@@ -7,10 +7,11 @@ import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
-from pullback.errors import DataError, MissingKeyError, counted
+from pullback.errors import DataError, IndexRangeError, MissingKeyError, counted
 from pullback.files import put_file
 from pullback.nn.parameters import unwritable
 from pullback.notebook import Displayed
@@ -19,6 +20,7 @@ from pullback.plots import curves
 from pullback.source import user_position
 from pullback.tables import html_note, html_table, text_table
 from pullback.tracing.elsewhere import one_of, renamed_to
+from pullback.tracing.public import Answers
 
 __all__ = ["NOT_MEASURED", "TIMES", "VALIDATION_LOSS", "History", "nearest"]
 
@@ -31,8 +33,10 @@ SHOWN = 16  # rows of the displayed table
 
 
 @dataclass(frozen=True, repr=False)
-class History(Displayed):
+class History(Answers, Displayed):
     """The epochs of a run, each a mapping from column names to measured values.
+
+    A name selects a column, a number an epoch as in a list, and a slice a history of some epochs.
 
     A row has `epoch` (from 1), `step` (updates so far), `loss` (the mean over the epoch's updates), `seconds` since
     training began and `samples_per_second` of training. `learning_rate`, if the optimizer has one, is that of the next
@@ -41,8 +45,10 @@ class History(Displayed):
 
     >>> from pullback import nn
     >>> history = nn.History(({"epoch": 1, "step": 10, "loss": 0.5}, {"epoch": 2, "step": 20, "loss": 0.25}))
-    >>> history["loss"], len(history)
-    ([0.5, 0.25], 2)
+    >>> history["loss"], len(history), "accuracy" in history
+    ([0.5, 0.25], 2, False)
+    >>> history[-1]["loss"], history[:1]["loss"]
+    (0.25, [0.5])
     """
 
     rows: tuple[Mapping[str, float], ...] = ()
@@ -53,19 +59,45 @@ class History(Displayed):
     def __iter__(self) -> Iterator[Mapping[str, float]]:
         return iter(self.rows)
 
-    def __getitem__(self, name: str) -> list[float]:
-        """Return a column: one value for each epoch that measured it.
+    def __contains__(self, item: object) -> bool:
+        return item in (self.names if isinstance(item, str) else self.rows)
+
+    @overload
+    def __getitem__(self, which: str) -> list[float]: ...
+    @overload
+    def __getitem__(self, which: SupportsIndex) -> Mapping[str, float]: ...
+    @overload
+    def __getitem__(self, which: slice) -> History: ...
+    def __getitem__(self, which: str | SupportsIndex | slice) -> Any:
+        """Return a column with one value for each epoch that measured it, an epoch, or a history of some epochs.
 
         Raises:
             MissingKeyError: [E525] the column does not exist.
+            IndexRangeError: [E525] the epoch does not exist.
         """
-        self._check(name)
-        return [row[name] for row in self.rows if name in row]
+        if isinstance(which, slice):
+            return History(self.rows[which])
+        if isinstance(which, Integral):
+            return self._row(int(which))
+        self._check(which)
+        return [row[which] for row in self.rows if which in row]
+
+    def _row(self, number: int) -> Mapping[str, float]:
+        if -len(self) <= number < len(self):
+            return self.rows[number]
+        remedy = f"numbers from 0 to {len(self) - 1}, or -1 for the last" if self.rows else "`fit` of some epochs"
+        raise IndexRangeError("E525", f"the history has {counted(len(self), 'epoch')}, and none at [{number}]",
+                              position=user_position(), remedy=remedy)  # fmt: skip
 
     def _check(self, name: str) -> None:
-        if self.rows and name not in self.names:
-            raise MissingKeyError("E525", f"the history has no {name!r}", position=user_position(),
-                                  remedy=nearest(name, self.names))  # fmt: skip
+        if not isinstance(name, str):
+            what = f"a {type(name).__name__} selects nothing in a history"
+            remedy = '`history["loss"]`, or `history[-1]`'
+        elif self.rows and name not in self.names:
+            what, remedy = f"the history has no {name!r}", nearest(name, self.names)
+        else:
+            return
+        raise MissingKeyError("E525", what, position=user_position(), remedy=remedy)
 
     @property
     def losses(self) -> list[float]:

@@ -144,6 +144,30 @@ def test_columns_of_a_history() -> None:
     assert "[E525] the history has no 'los'" in said[0] and "loss" in said[-1]
 
 
+def test_epochs_of_a_history() -> None:
+    history = nn.History(ROWS)
+    assert history[0] == history[-2] == history[np.int64(0)] == ROWS[0] and history[-1] == ROWS[1]
+    assert list(history) == list(ROWS) == list(reversed(history))[::-1] and len(history) == 2
+    assert history[1:] == nn.History(ROWS[1:]) and history[-5:] == history and len(history[:0]) == 0
+    assert "hits" in history and "los" not in history and ROWS[0] in history
+
+
+@pytest.mark.parametrize("rows", [ROWS, ()])
+@pytest.mark.parametrize("number", [2, -3, 0])
+def test_epochs_that_a_history_lacks(rows: Any, number: int) -> None:
+    if rows and not number:
+        return
+    with pytest.raises(IndexError) as caught:
+        nn.History(rows)[number]
+    assert f"[E525] the history has {len(rows)} epochs, and none at [{number}]" in str(caught.value)
+
+
+@pytest.mark.parametrize("which", [None, 1.0, ["loss"], ("loss", "hits")])
+def test_what_selects_nothing_in_a_history(which: Any) -> None:
+    with pytest.raises(KeyError, match=f"a {type(which).__name__} selects nothing in a history"):
+        nn.History(ROWS)[which]
+
+
 @pytest.mark.parametrize(("names", "titles"), [
     ((), [["loss", "validation loss"], ["hits"]]),  # what says of the run itself is left out
     (("hits", "learning_rate"), [["hits"], ["learning rate"]]),
