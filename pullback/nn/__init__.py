@@ -23,8 +23,9 @@ from pullback.nn.activations import (
 )
 from pullback.nn.adapters import Adapted, lora
 from pullback.nn.blocks import half_squared_error, one_hot
+from pullback.nn.composition import branches, heads, parallel, residual, sequential
 from pullback.nn.ctc import ctc_loss
-from pullback.nn.layer import Layer, branches, heads, layer, parallel, residual, sequential
+from pullback.nn.layer import Layer, layer
 from pullback.nn.layers import (
     attention,
     avg_pool,

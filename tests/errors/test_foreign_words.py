@@ -72,7 +72,8 @@ def test_there_are_many() -> None:
 def _members(section: str) -> set[str]:
     known: dict[str, Any] = {
         "Layer": nn.Layer, "Optimizer": nn.Optimizer, "Run": nn.Run, "History": nn.History, "Dataset": data.Dataset,
-        "Function": pb.Function, "pullback": pb, "nn": nn, "random": pb.random, "data": data, "onnx": onnx, "lazy": lazy,
+        "Function": pb.Function, "pullback": pb, "nn": nn, "random": pb.random, "data": data, "onnx": onnx,
+        "lazy": lazy,
     }  # fmt: skip
     found = known[section]
     return {*getattr(found, "__all__", dir(found)), *getattr(found, "__dataclass_fields__", ())}

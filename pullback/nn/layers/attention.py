@@ -14,7 +14,8 @@ from pullback.ir.index import DimSymbol, as_index
 from pullback.ir.types import bool_
 from pullback.nn import init
 from pullback.nn.activations import gelu
-from pullback.nn.layer import layer, residual, sequential
+from pullback.nn.composition import residual, sequential
+from pullback.nn.layer import layer
 from pullback.nn.layers.checks import check_count, check_one_of, check_setting
 from pullback.nn.layers.dense import dense
 from pullback.nn.layers.dropout import dropout as dropout_layer

@@ -17,7 +17,8 @@ import pullback as pb
 from pullback import Array
 from pullback.errors import TraceError
 from pullback.nn import init
-from pullback.nn.layer import Layer, as_layer, layer, sequential
+from pullback.nn.composition import sequential
+from pullback.nn.layer import Layer, as_layer, layer
 from pullback.nn.layers.checks import check_count, check_setting
 from pullback.nn.scope import Scope, type_of
 from pullback.source import user_position

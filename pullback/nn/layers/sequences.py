@@ -8,8 +8,9 @@ from typing import Any
 import pullback as pb
 from pullback import Array
 from pullback.errors import TraceError
+from pullback.nn.composition import sequential
 from pullback.nn.inputs import of_type
-from pullback.nn.layer import Layer, as_layer, sequential
+from pullback.nn.layer import Layer, as_layer
 from pullback.nn.layers.checks import check_one_of
 from pullback.nn.scope import Scope, type_of
 from pullback.source import user_position

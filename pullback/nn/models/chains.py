@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pullback.nn.activations import relu, tanh
-from pullback.nn.layer import Layer, sequential
+from pullback.nn.composition import sequential
+from pullback.nn.layer import Layer
 from pullback.nn.layers import conv, dense, flatten, local_response_norm, max_pool
 from pullback.nn.layers.dropout import dropout as dropout_layer
 from pullback.nn.models.pretrained import File, Table, from_file

@@ -9,7 +9,8 @@ from typing import Any
 import pullback as pb
 from pullback import Array
 from pullback.nn.activations import leaky_relu, relu, sigmoid, softplus, tanh
-from pullback.nn.layer import Layer, layer, sequential
+from pullback.nn.composition import sequential
+from pullback.nn.layer import Layer, layer
 from pullback.nn.layers import conv, conv_transpose, dense, flatten, reshape
 from pullback.nn.losses import bce_with_logits
 from pullback.nn.optimizers import Optimizer

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.nn.activations import relu
-from pullback.nn.layer import Layer, branches, layer, sequential
+from pullback.nn.composition import branches, sequential
+from pullback.nn.layer import Layer, layer
 from pullback.nn.layers import (
     avg_pool,
     batch_norm,

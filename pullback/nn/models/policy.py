@@ -7,7 +7,8 @@ from typing import Any
 import pullback as pb
 from pullback import Array
 from pullback.nn.activations import log_softmax, tanh
-from pullback.nn.layer import Layer, sequential
+from pullback.nn.composition import sequential
+from pullback.nn.layer import Layer
 from pullback.nn.layers.dense import dense
 
 __all__ = ["discounted_returns", "policy", "reinforce"]

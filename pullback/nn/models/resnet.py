@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.nn.activations import clipped_relu, relu
-from pullback.nn.layer import Layer, residual, sequential
+from pullback.nn.composition import residual, sequential
+from pullback.nn.layer import Layer
 from pullback.nn.layers import batch_norm, conv, dense, global_avg_pool, max_pool
 from pullback.nn.layers.dropout import dropout as dropout_layer
 from pullback.nn.models.pretrained import File, Table, from_file

@@ -9,7 +9,8 @@ import pullback as pb
 from pullback import Array
 from pullback.nn import init
 from pullback.nn.activations import relu, sigmoid, softplus, tanh
-from pullback.nn.layer import Layer, heads, layer, sequential
+from pullback.nn.composition import heads, sequential
+from pullback.nn.layer import Layer, layer
 from pullback.nn.layers import (
     conv,
     dense,

@@ -8,7 +8,8 @@ import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError
 from pullback.nn.activations import relu
-from pullback.nn.layer import Layer, layer, sequential
+from pullback.nn.composition import sequential
+from pullback.nn.layer import Layer, layer
 from pullback.nn.layers import conv, conv_transpose, dense, layer_norm, max_pool, positional_encoding, transformer_block
 from pullback.nn.layers.checks import check_count
 from pullback.nn.layers.dropout import dropout as dropout_layer

@@ -79,8 +79,9 @@ class History(Answers, Displayed):
             return History(self.rows[which])
         if isinstance(which, Integral):
             return self._row(int(which))
-        self._check(which)
-        return [row[which] for row in self.rows if which in row]
+        name: Any = which
+        self._check(name)
+        return [row[name] for row in self.rows if name in row]
 
     def _row(self, number: int) -> Mapping[str, float]:
         if -len(self) <= number < len(self):
@@ -89,7 +90,7 @@ class History(Answers, Displayed):
         raise IndexRangeError("E525", f"the history has {counted(len(self), 'epoch')}, and none at [{number}]",
                               position=user_position(), remedy=remedy)  # fmt: skip
 
-    def _check(self, name: str) -> None:
+    def _check(self, name: Any) -> None:
         if not isinstance(name, str):
             what = f"a {type(name).__name__} selects nothing in a history"
             remedy = '`history["loss"]`, or `history[-1]`'
