@@ -15,9 +15,7 @@ import numpy as np
 
 from pullback.apl.values import NDArray
 
-PIECE: Final = (
-    65536  # elements of a long array that a verb of several steps takes at once, so that they stay in a cache
-)
+PIECE: Final = 65536  # elements that a verb of several steps takes at once, so that they stay in a cache
 KINDS: Final = {np.dtype(bool): "b", np.dtype(np.int64): "i", np.dtype(np.float64): "f"}
 SHORT: Final = 4096  # elements of an array for which all steps are cheap
 LARGEST: Final = float(np.finfo(float).max)
