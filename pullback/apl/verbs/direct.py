@@ -233,7 +233,7 @@ def _last(ct: float, numbers: NDArray, guess: NDArray, outward: float) -> NDArra
 
 
 def _compared(ufunc: np.ufunc, when_close: bool, ct: float, a: NDArray, b: NDArray) -> NDArray:
-    """Compare exactly; then correct the places where numbers are close and not equal.
+    """Compare without the tolerance; then correct the places where numbers are close and not equal.
 
     The bits of positive numbers of one sign, read as integers, count the numbers between them. Between numbers that
     are close there are at most ct × 2*54, as two neighbors differ by 2*¯54 of the greater one at least.
