@@ -54,11 +54,8 @@ def arithmetic(ufunc: np.ufunc, exact: Callable[[Any, Any], Any]) -> Direct:
 
 
 def _range(x: NDArray) -> tuple[int, int]:
-    """The least and the greatest of truth values or integers; 0 for the least if none is negative."""
-    if x.dtype == bool:
-        return 0, 1
-    greatest = int(x.view(np.uint64).max())  # 2*63 and more for negative numbers
-    return (0, greatest) if greatest < 2**63 else (int(x.min()), int(x.max()))
+    """The least and the greatest of truth values or integers."""
+    return (0, 1) if x.dtype == bool else (int(x.min()), int(x.max()))
 
 
 def quotient(ct: float, kinds: str, a: Any, b: NDArray) -> Any:
