@@ -47,8 +47,9 @@ def arithmetic(ufunc: np.ufunc, exact: Callable[[Any, Any], Any]) -> Direct:
     def direct(ct: float, kinds: str, a: NDArray, b: NDArray) -> Any:
         if "f" in kinds:
             return _without_flags(ufunc, a, b)
-        fits = a.size and b.size and all(abs(exact(p, q)) < 2**63 for p in _range(a) for q in _range(b))
-        return ufunc(a, b, dtype=np.int64) if fits else None
+        made = ufunc(a, b, dtype=np.int64)
+        fits = made.size and all(abs(exact(p, q)) < 2**63 for p in _range(a) for q in _range(b))
+        return made if fits else None
 
     return direct
 
@@ -194,9 +195,7 @@ def comparison(ufunc: np.ufunc, when_close: bool, side: int | None = None) -> Di
         array, limits = (a, ends(ct, b)) if a.ndim else (b, ends(ct, a))
         if side is not None:
             return ufunc(a, limits[side]) if a.ndim else ufunc(limits[1 - side], b)
-        same = np.greater_equal(array, limits[0])
-        same &= array <= limits[1]
-        return same if when_close else np.logical_not(same)
+        return _between(array, limits) if when_close else np.logical_not(_between(array, limits))
 
     return direct
 
@@ -227,6 +226,15 @@ def _last(ct: float, numbers: NDArray, guess: NDArray, outward: float) -> NDArra
         if not more.any():
             return guess
         guess = np.where(more, beyond, guess)
+
+
+def _between(x: NDArray, limits: tuple[NDArray, NDArray]) -> NDArray:
+    """Whether numbers are in a closed interval."""
+    flat, made = x.reshape(-1), np.empty(x.size, bool)
+    for at in pieces(x.size):
+        np.greater_equal(flat[at], limits[0], out=made[at])
+        made[at] &= flat[at] <= limits[1]
+    return made.reshape(x.shape)
 
 
 def _compared(ufunc: np.ufunc, when_close: bool, ct: float, a: NDArray, b: NDArray) -> NDArray:
