@@ -69,7 +69,9 @@ class History(Answers, Displayed):
     @overload
     def __getitem__(self, which: slice) -> History: ...
     def __getitem__(self, which: str | SupportsIndex | slice) -> Any:
-        """Return a column with one value for each epoch that measured it, an epoch, or a history of some epochs.
+        """Return a column, an epoch, or a history of some epochs.
+
+        A column has one value for each epoch that measured it.
 
         Raises:
             MissingKeyError: [E525] the column does not exist.
