@@ -203,8 +203,9 @@ def comparison(ufunc: np.ufunc, when_close: bool, side: int | None = None) -> Di
 def ends(ct: float, numbers: NDArray) -> tuple[NDArray, NDArray]:
     """The least and the greatest number that is close to each of some numbers.
 
-    All numbers between them are close, too. With 0 < b, a number t > b is close if t - b ≤ ct × t. The left side grows faster with t than the right one, also
-    when both are rounded, as the difference is exact up to 2 × b. A number t < b is close if b - t ≤ ct × b.
+    All numbers between them are close, too. With 0 < b, a number t > b is close if t - b ≤ ct × t. The left side grows
+    faster with t than the right one, also when both are rounded, as the difference is exact up to 2 × b. A number
+    t < b is close if b - t ≤ ct × b.
     """
     numbers = np.asarray(numbers, float)
     finite = np.isfinite(numbers)
