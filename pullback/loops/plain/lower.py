@@ -24,8 +24,9 @@ from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.analysis.joined import elements, is_renaming
 from pullback.loops.analysis.triangles import Axes, triangles
 from pullback.loops.plain.bounds import LoopNest, by_level, narrowed
-from pullback.loops.plain.builder import Address, KernelBuilder, Work, flat_position, free_variables
+from pullback.loops.plain.builder import Address, KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate, Chooser, Declined, Strategies
+from pullback.loops.plain.entry import entry_checks
 from pullback.loops.plain.external import check_names, external_kernel
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.plain.sorting import sort_kernel
@@ -35,7 +36,6 @@ from pullback.loops.plain.updates import changes_apart, part_cycles, update_loop
 from pullback.loops.program.nodes import (
     Break,
     Call,
-    Check,
     Comment,
     Copy,
     Fill,
@@ -46,7 +46,6 @@ from pullback.loops.program.nodes import (
     Let,
     LetIndex,
     Loop,
-    Site,
     Stmt,
     Store,
 )
@@ -64,7 +63,6 @@ from pullback.loops.program.values import (
     View,
     bound_indices,
     largest,
-    loaded_index,
     scalar,
     smallest,
 )
@@ -109,7 +107,8 @@ def lower(
                         count_operations(program.body), dims, needs if dims else ())
     if early is not None:
         lowering.made = partial(early, function)
-    entry = [*lowering.entry_checks(program), *(traps.entry() if traps is not None else ())]
+    checks = entry_checks(program, storage.inputs, lowering.chooser.machine)
+    entry = [*checks, *(traps.entry() if traps is not None else ())]
     return replace(function, body=(*entry, *storage.first, *lowering.block(program.body), *storage.final))
 
 
@@ -335,23 +334,6 @@ class Lowering:
         then = (*self.inside(s.then), *copies.last[0])
         otherwise = (*self.inside(s.otherwise), *copies.last[1])
         return [*_headline(self.comment(s)), If(test, then, otherwise)]
-
-    def entry_checks(self, program: ir.Program) -> list[Stmt]:
-        """Tests that integer inputs keep their declared bounds."""
-        out: list[Stmt] = []
-        for ref, buffer in zip(program.inputs, self.storage.inputs, strict=True):
-            if ref.bounds is None:
-                continue
-            low, high = ref.bounds
-            param = Buffer(ref.name, ref.dtype, ref.shape, "parameter", buffer.elements, False)
-            i, v = Var("i", buffer.elements), loaded_index("value", None)
-            load = LetIndex(v, Load(param, as_index(i), scalar(ref.dtype)))
-            check = Check(as_index(v), high, Site(ref.name, None, "the call", of_call=True), low)
-            body = (For(i, ZERO_INDEX, buffer.elements, (load, check)),)
-            comment = (f"{low} <= {ref.name} < {high}",)
-            kernel = Kernel(f"check_{ref.name}", (param,), free_variables(body), body, comment)
-            out.append(Call(kernel, (View(buffer),)))
-        return out
 
 
 def _headline(lines: tuple[str, ...]) -> list[Stmt]:

@@ -8,6 +8,7 @@ from pullback.loops.plain.candidates import Chooser, Strategies
 from pullback.loops.plain.lower import PLAIN, plain_loops
 from pullback.loops.plain.updates import updates
 from pullback.loops.product.packed import products
+from pullback.loops.strategies.diagonals import diagonals
 from pullback.loops.strategies.interleaved import periods
 from pullback.loops.strategies.masked import masks
 from pullback.loops.strategies.recurrence import recurrences
@@ -16,7 +17,8 @@ from pullback.loops.vectors.tile import group_size, groups, positions, tiles
 from pullback.machine import Machine
 
 STRATEGIES: Final = Strategies(
-    single=(updates, products, tiles, positions, stretches, masks, periods, plain_loops),
+    single=(updates, products, tiles, positions, stretches, masks, periods, diagonals,
+            plain_loops),
     several=(groups,),
     head=group_size,
     loops=(recurrences,),

@@ -62,7 +62,7 @@ VECTORS = {
     "chosen": """chosen(t: u8[M], w: f32[7]) { y = build m < M {
       sum k < 7 { [k >= data(t[m], 20)] w[k] } } return y }""",
     "diagonals": """diagonals(g: f64[5 * N, 3 * M]) { y = build i < 5 * N + 3 * M {
-      sum r < 5 * N { [i >= r, r + 3 * M - 1 >= i] g[r, i - r] } } return y }""",
+      sum r < 5 * N { [i >= r, r + 3 * M - 1 >= i] maximum(g[r, i - r], g[0, 0]) } } return y }""",
     "rising": """rising(g: f32[5 * N, 3 * M], w: f32[5 * N]) { y = build i < 3 * M {
       max r < 5 * N { [i + r >= 7] [2 * r + 3 >= i] w[r] * g[r, i] } } return y }""",
     "nowhere": """nowhere(t: f32[N, 4]) { y = build n < N, j < 16 {
