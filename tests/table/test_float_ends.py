@@ -119,6 +119,44 @@ def test_rows(kind: str) -> None:
                 assert equal(interpreted, want).all()
 
 
+def shared(kind: str, extent: str) -> Any:
+    """Sums of quotients in which the reciprocal of a divisor is a term, in a loop with sums over the same elements."""
+    of = Float64 if kind == "float64" else Float32
+
+    def quotients(a: of[pb.Array, extent], w: of[pb.Array, ""], h: of[pb.Array, extent]) -> Any:  # type: ignore[valid-type]
+        p = w * h
+        terms = 1 / p - a / p / p, 1 / h - a / h / h
+        return terms, tuple(pb.sum(t) for t in terms)
+
+    return pb.function(specialize="never")(quotients)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_quotients_that_share_a_reciprocal(kind: str) -> None:
+    """Where 1 / p overflows the sum did so before; elsewhere it is as good as with divisions."""
+    v = values(kind)
+    f, given = shared(kind, "N"), {n: shared(kind, str(n)) for n in GIVEN}
+    for n in LENGTHS:
+        a, b = at(kind, n)
+        x, h, w = v[a], v[b], v.dtype.type((1, 0.7, -3)[n % 3])
+        for g in [f, *([given[n]] if n in given else [])]:
+            check_sums(g(x, w, h)[0], x, w, h)
+
+
+def check_sums(found: Any, x: Any, w: Any, h: Any) -> None:
+    """Sums are within units of their terms, and finite where NumPy's are."""
+    info = np.finfo(x.dtype)
+    with np.errstate(all="ignore"):
+        p = w * h
+        expected = (1 / p, x / p / p), (1 / h, x / h / h)
+        for got, (first, second), divisor in zip(found, expected, (p, h), strict=True):
+            want = first - second
+            bound = 8 * info.eps * (np.abs(first) + np.abs(second)) + 8 * info.smallest_subnormal
+            fits = (np.abs(got - want) <= bound) | ~np.isfinite(want)
+            ok = fits & (np.isfinite(got) == np.isfinite(want))
+            assert ok.all(), (x[~ok][:3], divisor[~ok][:3], got[~ok][:3], want[~ok][:3])
+
+
 @pytest.mark.parametrize("kind", TYPES)
 def test_the_interpreter_agrees_with_wider_numbers(kind: str) -> None:
     """Functions that round, with NumPy's in extended precision."""

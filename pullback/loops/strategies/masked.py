@@ -81,7 +81,7 @@ class Masking:
         lanes = _lanes_of(s, machine)
         axis = s.vars[-1]
         integer = i64 if s.outs[0].dtype.bits == 64 else i32
-        writer = Writer(builder.parameter, builder.site, integer, NEAR)
+        writer = Writer(builder.parameter, builder.site, integer, None if _along_rows(s) else NEAR)
         outer = LoopNest(writer, root := Scope(), s.vars[:-1], ())
         rows = outer.innermost
         units = {v: as_index(v) for v in s.vars}
@@ -155,6 +155,13 @@ def _row(s: ir.Build, machine: Machine) -> list[int]:
     if windows and least > 1 and sum(map(count_terms, windows)) * -(-extent // lanes) <= WINDOW:
         row = [width for width in narrower(extent, lanes) if width >= least] or row
     return row
+
+
+def _along_rows(s: ir.Build) -> bool:
+    """Whether every read runs along a reduction: the lines of lanes that are far apart are read to their ends."""
+    bound = {v for n in walk(s.values[0]) if isinstance(n, ir.Reduce) for v in n.vars}
+    gets = [n for n in walk(s.values[0]) if isinstance(n, ir.Get) and s.vars[-1] in n.free]
+    return all(n.indices[-1].single in bound for n in gets)
 
 
 def part_of(

@@ -1,15 +1,15 @@
-"""Divisions by slowly changing divisors: products with a reciprocal."""
+"""Divisions by slowly changing divisors, or by a divisor whose reciprocal is a term: products with a reciprocal."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeGuard
 
 from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.expr import apply, select
 from pullback.ir.index import Var
-from pullback.ir.traverse import rebuilt, walk
+from pullback.ir.traverse import rebuilt, rewrite, walk
 from pullback.ir.types import f32, f64
 from pullback.loops.vectors.nest import Nest
 
@@ -20,8 +20,57 @@ LIMITS: Final = {f32: (2.0**-125, 2.0**124, 2.0**32), f64: (2.0**-1021, 2.0**102
 def with_reciprocals(nest: Nest, order: tuple[Var, ...]) -> Nest:
     """The nest with divisions as products; `order` is the loop order."""
     reciprocals = Reciprocals(order)
-    made = nest.map(reciprocals.scalar)
+    made = nest.map(lambda value: reciprocals.scalar(with_terms_shared(value)))
     return replace(made, definitions={**made.definitions, **reciprocals.made})
+
+
+def with_terms_shared(e: ir.Scalar) -> ir.Scalar:
+    """The expression with one division for all quotients of a sum by a divisor whose reciprocal is a term of it.
+
+    1 / p - a / p / p  -->  r - a * r * r,  r = 1 / p
+
+    Each term is within two units in the last place. Where r overflows the sum is not finite, before and after. Where r
+    is subnormal, what it loses is below the last place of that term.
+    """
+
+    def shared(s: ir.Scalar) -> ir.Scalar | None:
+        if not isinstance(s, ir.Add) or not s.dtype.is_floating:
+            return None
+        found = dict.fromkeys(d for t in s.args if (d := _inverted(t)) is not None and d.free == s.free)
+        return expr.add(*(_multiplied(t, frozenset(found)) for t in s.args)) if found else None
+
+    return rewrite(e, shared)
+
+
+def _inverted(term: ir.Scalar) -> ir.Scalar | None:
+    """What a term is the reciprocal of, but for a sign."""
+    quotient = _unsigned(term)
+    return quotient.args[1] if _is_division(quotient) and _is_unit(quotient.args[0]) else None
+
+
+def _multiplied(term: ir.Scalar, divisors: frozenset[ir.Scalar]) -> ir.Scalar:
+    """A term x / d / d as x * r * r; products keep their order, as they may overflow in another."""
+    quotient = _unsigned(term)
+    if quotient is not term and isinstance(term, ir.Mul):
+        return expr.mul(term.args[0], _multiplied(quotient, divisors))
+    if not _is_division(quotient):
+        return term
+    x, d = _multiplied(quotient.args[0], divisors), quotient.args[1]
+    if d not in divisors or _is_unit(x):
+        return apply("divide", x, d)
+    return expr.mul(x, apply("divide", expr.const(1, d.dtype), d))
+
+
+def _unsigned(term: ir.Scalar) -> ir.Scalar:
+    return term.args[1] if isinstance(term, ir.Mul) and len(term.args) == 2 and _is_unit(term.args[0]) else term
+
+
+def _is_division(e: ir.Scalar) -> TypeGuard[ir.Apply]:
+    return isinstance(e, ir.Apply) and e.primitive.name == "divide"
+
+
+def _is_unit(e: ir.Scalar) -> bool:
+    return isinstance(e, ir.Const) and abs(e.value) == 1
 
 
 class Reciprocals:
@@ -43,13 +92,11 @@ class Reciprocals:
         for n in walk(e, into_indices=False):
             if n not in self.memo:
                 made = rebuilt(n, self.memo)
-                self.memo[n] = (
-                    self._divided(n, made) if isinstance(n, ir.Apply) and n.primitive.name == "divide" else made
-                )
+                self.memo[n] = self._divided(n, made) if _is_division(n) else made
         return self.memo[e]
 
     def _divided(self, before: ir.Apply, made: ir.Scalar) -> ir.Scalar:
-        if not (isinstance(made, ir.Apply) and made.primitive.name == "divide" and made.args[1].free < before.free):
+        if not (_is_division(made) and made.args[1].free < before.free):
             return made
         x, d = made.args
         if d not in self.known:
@@ -68,5 +115,3 @@ class Reciprocals:
         ref = ir.Ref(name, value.dtype, tuple(v.extent for v in free))
         self.made[ref] = value
         return expr.get(ref, *free)
-
-
