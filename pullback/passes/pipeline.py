@@ -40,6 +40,7 @@ from pullback.passes.steps import join_steps
 from pullback.passes.stretches import separate_stretches
 from pullback.passes.strips import strip_for_caches, strip_mine
 from pullback.passes.sums import rearrange_sums
+from pullback.passes.thin import separate_thin_terms
 from pullback.passes.windows import narrow_windows
 from pullback.records import dataclass
 from pullback.rewrite.algebra import simplify_algebra
@@ -134,6 +135,8 @@ PASSES: Final = (
          after=("shared",), modes=("least",)),
     Pass("windows", "narrow sums to the few steps that their conditions leave", narrow_windows,
          after=("fuse",)),
+    Pass("thin", "sum terms apart that hold at one place of an axis", separate_thin_terms, after=("windows",),
+         exact=False),
     Pass("shifts", "multiply before shifting where conditions on a shifted axis exclude much", shift_products,
          after=("windows",), exact=False, modes=("fastest", "less")),
     Pass("pad", "replace conditions on contraction operands by zero borders", pad_operands, after=("windows", "shifts"),

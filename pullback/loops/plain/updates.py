@@ -119,9 +119,10 @@ def _added_last(terms: Sequence[ir.Scalar], changes: Sequence[ir.Scalar]) -> boo
 
 def _is_thin(b: ir.Bracket, variables: tuple[Var, ...]) -> bool:
     """Whether an equation fixes a variable of many values."""
-    return any(
+    here = any(
         c.op == "==" and (v.extent.constant or 0) >= FEW and bool((f := c.index.coefficient(v)) and f.constant)
         for c in b.conds
         for v in variables
         if v in c.free
     )
+    return here or (isinstance(b.arg, ir.Bracket) and _is_thin(b.arg, variables))

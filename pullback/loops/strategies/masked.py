@@ -81,7 +81,7 @@ class Masking:
         lanes = _lanes_of(s, machine)
         axis = s.vars[-1]
         integer = i64 if s.outs[0].dtype.bits == 64 else i32
-        writer = Writer(builder.parameter, builder.site, integer, None if _along_rows(s) else NEAR)
+        writer = Writer(builder.parameter, builder.site, integer, _step(s))
         outer = LoopNest(writer, root := Scope(), s.vars[:-1], ())
         rows = outer.innermost
         units = {v: as_index(v) for v in s.vars}
@@ -157,11 +157,15 @@ def _row(s: ir.Build, machine: Machine) -> list[int]:
     return row
 
 
-def _along_rows(s: ir.Build) -> bool:
-    """Whether every read runs along a reduction: the lines of lanes that are far apart are read to their ends."""
-    bound = {v for n in walk(s.values[0]) if isinstance(n, ir.Reduce) for v in n.vars}
+def _step(s: ir.Build) -> int | None:
+    """The longest step of a gather along the lanes; any for positions along rows, whose branches mispredict.
+
+    These read the lines of all lanes from one end to the other.
+    """
+    found = [n for n in walk(s.values[0]) if isinstance(n, ir.Reduce)]
     gets = [n for n in walk(s.values[0]) if isinstance(n, ir.Get) and s.vars[-1] in n.free]
-    return all(n.indices[-1].single in bound for n in gets)
+    along = all(any(n.indices[-1].single is v for r in found for v in r.vars) for n in gets)
+    return None if along and any(r.op in ("argmax", "argmin") for r in found) else NEAR
 
 
 def part_of(

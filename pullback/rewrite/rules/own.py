@@ -109,6 +109,8 @@ OWN: Final = (
     _rule("gather.small", "small statements move up", "y₁; y₂ = y₂; y₁, y₂ smaller and without y₁", "passes/gather.py"),
     _rule("gather.result", "results next to their operands", "m; y; p = I ⇒ f(m) = m; p = I ⇒ f(m); y",
           "passes/gather.py", condition="p is a result, and y reads none of its operands"),
+    _rule("thin.apart", "terms of few results", "yₖ = ∑ⱼ (s(k, j) + δ(k, t) × u(j)) = ∑ⱼ s(k, j) + δ(k, t) × ∑ⱼ u(j)",
+          "passes/thin.py; off under exact()", exact=False, condition="terms are added in another order"),
     _rule("shifts.product", "products before shifts", "xⱼ = ∑_{q, o} [0 ≤ j - q < n] w(o, q) × g(o, j - q) = "
           "∑_q [0 ≤ j - q < n] t(q, j - q), t(q, v) = ∑ₒ w(o, q) × g(o, v)",
           "passes/shifts.py; off under exact() and in memory mode least", exact=False,

@@ -10,6 +10,7 @@ import pytest
 
 from pullback.ir.parser import parse_program
 from pullback.loops.program.nodes import Call, walk
+from pullback.machine import AVX512
 from pullback.passes.pipeline import optimize
 from pullback.runtime.emit import lower_program
 from pullback.runtime.executor import compile_general, compile_program
@@ -36,6 +37,22 @@ def test_first_of_the_extremes(n: int, dtype: type) -> None:
             x[rng.integers(n, size=3)] = rng.choice([np.inf, -np.inf])
         assert position(x, "max") == int(np.argmax(x))
         assert position(x, "min") == int(np.argmin(x))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("n", range(2, 12))
+def test_rows_of_a_few_elements(n: int, dtype: str) -> None:
+    """One row lies in each lane; no branch depends on the elements."""
+    text = f"rows(x: {dtype}[M, {n}]) {{ p = build m < M {{ argmin j < {n} {{ x[m, j] }} }} return p }}"
+    program = parse_program(text)
+    rng = np.random.default_rng(n)
+    for m in (40, 61):
+        x = rng.integers(-3, 4, (m, n)).astype(dtype.replace("f", "float"))
+        x[rng.integers(m, size=5), rng.integers(n, size=5)] = rng.choice([np.nan, np.inf, -np.inf], size=5)
+        np.testing.assert_array_equal(compile_program(program, {"M": m}).run([x])[0], np.argmin(x, axis=1))
+    kernels = [s.kernel for s in walk(lower_program(program, {"M": 61}, machine=AVX512).function.body)
+               if isinstance(s, Call)]
+    assert [k.choice.name for k in kernels if k.choice] == ["masked"]
 
 
 @pytest.mark.parametrize("n", [64 * 256, 20_037])
