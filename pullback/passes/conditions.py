@@ -5,6 +5,7 @@ conditions out of sums. Each handles one form of condition:
 
     stretches   the sum is nonzero on a part of an axis only: it becomes an array of that part
     radix       data name one element of each block: the sum is over blocks
+    thin        a term is added to few results: it is a sum of its own
     windows     the conditions leave a few steps of a whole axis: the sum is over these
     shifts      two axes occur only as their difference: the product comes first, then its shifts are added up
     pad         an operand is read outside its range: it gets a border of zeros

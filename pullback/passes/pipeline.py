@@ -19,6 +19,7 @@ from pullback.ir.traverse import specialize
 from pullback.ir.verify import Verified, verify, verifying
 from pullback.machine import GENERIC, Machine
 from pullback.passes.again import compute_again
+from pullback.passes.columns import transpose_operands
 from pullback.passes.commute import commute
 from pullback.passes.extremes import read_extremes
 from pullback.passes.facts import IN_ORDER, NEEDED, NO_CALLS, NO_RULES, NORMAL, SORTED_ARRAYS, STORED, Fact, check_fact
@@ -128,7 +129,9 @@ PASSES: Final = (
          after=("fuse",)),
     Pass("operands", "store guarded operands of contractions as arrays", separate_operands,
          after=("fuse", "speculate"), exact=False),
-    Pass("shared", "compute equal operands once", eliminate_common, after=("operands",)),
+    Pass("columns", "store operands transposed that vectors would gather from columns", transpose_operands,
+         after=("fuse", "operands"), exact=False, modes=("fastest", "less"), asks=True),
+    Pass("shared", "compute equal operands once", eliminate_common, after=("operands", "columns")),
     Pass("starts", "give each loop its own copy of a constant initial array", separate_starts,
          after=("shared",)),
     Pass("again", "recompute elementwise results for late readers, to save memory", compute_again,

@@ -22,6 +22,8 @@ from pullback.loops.vectors.nest import Nest, map_reductions, stride
 from pullback.machine import Machine
 from pullback.records import dataclass
 
+SPREAD = 2.0  # an operation on numbers, and the copies of its result in all lanes
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -107,6 +109,7 @@ class _Blocks:
         addresses = [[g.indices[0] for g in gets] for gets in loads]
         self.sums = [(r, float(prod(typical(v) for v in r.vars)), [(i.free, stride(i, axis)) for i in own])
                      for r, own in zip(nest.reductions, addresses, strict=True)]  # fmt: skip
+        self.operations = [_operations(r.arg) for r in nest.reductions]
         self._by_lanes: dict[int, tuple[float, list[float]]] = {}
 
     def cycles(self, pieces: tuple[int, ...], tiles: tuple[tuple[Var, int], ...]) -> float:
@@ -118,7 +121,7 @@ class _Blocks:
         weight = sum(machine.operation(n * size) for n in pieces) / vectors
         epilogue, functions = self._known(lanes)
         cycles = 4.0
-        for (_, trips, gets), own in zip(self.sums, functions, strict=True):
+        for (_, trips, gets), operations, own in zip(self.sums, self.operations, functions, strict=True):
             if reduced:
                 trips = trips / self.extent * (self.extent // lanes + len(rest) / weight)
             loads = 0.0
@@ -131,8 +134,11 @@ class _Blocks:
                         loads += distinct * (machine.split if lanes * size == machine.line else 1.0)
                     case _:
                         loads += distinct * 1.5 * lanes
-            multiplies = count * max(1, len(gets) - 1)
-            busy = max(loads, weight * multiplies) / machine.ports
+            work = float(weight * count)
+            if operations:
+                each = ((n * prod(t for v, t in tiles if v in free), axis in free) for free, n in operations)
+                work = max(work, sum(n * (vectors * weight if along else SPREAD) for n, along in each))
+            busy = max(loads, work) / machine.ports
             busy += count * own
             cycles += trips * max(busy, machine.latency if not reduced or trips > 1 else 0.0)
         return cycles + (epilogue + machine.across * (reduced + len(set(rest)))) * count
@@ -155,6 +161,16 @@ class _Blocks:
             sums = dict.fromkeys(n for v in around for n in walk(v) if isinstance(n, ir.Add | ir.Mul))
             epilogue += sum(operation_cycles(n, lanes, machine) * (len(n.args) - 1) for n in sums)
         return epilogue + (2.0 + _functions(around, 1 if self.reduced else lanes, machine))
+
+
+def _operations(term: ir.Scalar) -> list[tuple[frozenset[Var], int]]:
+    """The additions, multiplications and choices of a sum's term, each with its variables.
+
+    Those without a variable of a tile are computed once for it. A number is copied into all lanes.
+    """
+    found = (n for n in dict.fromkeys(walk(term)) if isinstance(n, ir.Add | ir.Mul | ir.Select))
+    return [(n.free, 1 if isinstance(n, ir.Select) else sum(not isinstance(a, ir.Const) for a in n.args) - 1)
+            for n in found]  # fmt: skip
 
 
 def _functions(values: Iterable[ir.Scalar], lanes: int, machine: Machine) -> float:

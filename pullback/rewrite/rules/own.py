@@ -109,6 +109,9 @@ OWN: Final = (
     _rule("gather.small", "small statements move up", "y₁; y₂ = y₂; y₁, y₂ smaller and without y₁", "passes/gather.py"),
     _rule("gather.result", "results next to their operands", "m; y; p = I ⇒ f(m) = m; p = I ⇒ f(m); y",
           "passes/gather.py", condition="p is a result, and y reads none of its operands"),
+    _rule("columns.turned", "operands in rows", "y(i, j) = ∑ₖ f(x(i, k), c(j, k)) = ∑ₖ f(x(i, k), t(k, j)), "
+          "t(k, j) = c(j, k)", "passes/columns.py; off under exact() and in memory mode least",
+          condition="f is no product, and each element of c is used at least 32 times"),
     _rule("thin.apart", "terms of few results", "yₖ = ∑ⱼ (s(k, j) + δ(k, t) × u(j)) = ∑ⱼ s(k, j) + δ(k, t) × ∑ⱼ u(j)",
           "passes/thin.py; off under exact()", exact=False, condition="terms are added in another order"),
     _rule("shifts.product", "products before shifts", "xⱼ = ∑_{q, o} [0 ≤ j - q < n] w(o, q) × g(o, j - q) = "

@@ -47,9 +47,10 @@ def test_what_a_pass_builds_on_has_run() -> None:
 def test_who_goes_through_which() -> None:
     everybody = {p.name for p in PASSES}
     exact = {p.name for p in chosen(Settings(exact=True), "least")}
-    assert everybody - exact == {"steps", "strips", "near", "radix", "operands", "shifts", "pad"}
+    assert everybody - exact == {"steps", "strips", "near", "radix", "operands", "columns", "thin", "shifts",
+                                 "pad"}
     assert everybody - {p.name for p in chosen(Settings(), "fastest")} == {"functions", "strips", "again"}
-    assert everybody - {p.name for p in chosen(Settings(), "least")} == {"steps", "shifts"}
+    assert everybody - {p.name for p in chosen(Settings(), "least")} == {"steps", "columns", "shifts"}
 
 
 @pytest.mark.parametrize("fact", BROKEN, ids=lambda f: f.text)
