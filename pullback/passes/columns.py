@@ -27,7 +27,7 @@ USES = 32  # least results for which an element is used
 
 
 def transpose_operands(program: ir.Program, machine: Machine) -> ir.Program:
-    """The program with operands of sums transposed where vectors would gather them; without vectors none would."""
+    """The program with operands of sums transposed where vectors would gather them."""
     if not machine.vector_bytes:
         return program
     room = machine.caches[1] // 2
@@ -35,7 +35,7 @@ def transpose_operands(program: ir.Program, machine: Machine) -> ir.Program:
 
 
 def _transposed(e: ir.Scalar, s: ir.Build, room: int) -> tuple[Sequence[ir.Build], ir.Scalar] | None:
-    """The transposed operands of a sum, of at most `room` bytes each, and the sum of these; None if there are none."""
+    """The transposed operands of a sum, of at most `room` bytes each, and the sum of these; or None."""
     if not isinstance(e, ir.Reduce) or e.op != "sum" or _is_product(e.arg) or (s.vars[-1].extent.constant or 0) < LEAST:
         return None
     points = size(tuple(v.extent for v in (*s.vars, *e.vars)))

@@ -1,4 +1,4 @@
-"""Checks on entry: integer inputs keep their declared bounds, so that indices read from them are in range.
+"""Checks on entry: integer inputs keep their declared bounds, so indices read from them are in range.
 
 0 <= t < 10   -->  the least and the greatest element are in range, or else: for n < N: return if t[n] is not
 """
@@ -62,7 +62,7 @@ def _each(array: Buffer, low: Index, high: Index) -> For:
 
 
 def _ends(array: Buffer, low: Index, high: Index, each: For) -> tuple[Stmt, ...]:
-    """That loop where an element is out of range: a loop that compilers turn into vectors finds out."""
+    """A search for the ends, which compilers turn into vectors, and `each` if one is out of range."""
     kind, i = scalar(array.dtype), Var("i", array.elements)
     ends = {op: Temp(f"{op}imum", kind) for op in ENDS}
     start = [Let(end, Literal(neutral(op, array.dtype), kind), mutable=True) for op, end in ends.items()]

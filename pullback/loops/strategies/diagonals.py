@@ -1,4 +1,4 @@
-"""Diagonals: sums along diagonals of an array run over the array in memory order, and add to a row of results.
+"""Diagonals: sums along diagonals run over the array in memory order, and add to a row of results.
 
 Before    x = build i < N { sum j < C { [i >= j, j + R >= i + 1] g[i - j, j] } }
 After     x = 0; for r < R, for j < C: x[r + j] += g[r, j]
@@ -44,7 +44,7 @@ def diagonals(work: Work, machine: Machine) -> Iterator[Candidate]:
 
 
 def _by_rows(s: ir.Build) -> ir.Scatter | None:
-    """The sum with each term added to its result, in the order of an array that it reads; None if it has no such."""
+    """The sum with each term added to its result, in the order of an array that it reads, or None."""
     value = s.values[0]
     if len(s.outs) != 1 or not s.vars or not isinstance(value, ir.Reduce) or value.op != "sum":
         return None
@@ -56,7 +56,7 @@ def _by_rows(s: ir.Build) -> ir.Scatter | None:
 
 
 def _rows(s: ir.Build, value: ir.Reduce, g: ir.Get) -> ir.Scatter | None:
-    """The sum in the order of the array that `g` reads, if each of its elements is in one term of one result.
+    """The sum in the order of the array that `g` reads, if each element is in one term of one result.
 
     One index of g is a i + b v + c for the last index i of the result, with a = 1 or -1; the others are variables, v
     among them. With w in place of that index, the term belongs to i = a (w - b v - c).

@@ -158,9 +158,9 @@ def _row(s: ir.Build, machine: Machine) -> list[int]:
 
 
 def _step(s: ir.Build) -> int | None:
-    """The longest step of a gather along the lanes; any for positions along rows, whose branches mispredict.
+    """The longest step of a gather along the lanes; any for positions along rows.
 
-    These read the lines of all lanes from one end to the other.
+    Their branches mispredict, and they read the lines of all lanes from one end to the other.
     """
     found = [n for n in walk(s.values[0]) if isinstance(n, ir.Reduce)]
     gets = [n for n in walk(s.values[0]) if isinstance(n, ir.Get) and s.vars[-1] in n.free]

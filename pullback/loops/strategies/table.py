@@ -17,8 +17,7 @@ from pullback.loops.vectors.tile import group_size, groups, positions, tiles
 from pullback.machine import Machine
 
 STRATEGIES: Final = Strategies(
-    single=(updates, products, tiles, positions, stretches, masks, periods, diagonals,
-            plain_loops),
+    single=(updates, products, tiles, positions, stretches, masks, periods, diagonals, plain_loops),
     several=(groups,),
     head=group_size,
     loops=(recurrences,),

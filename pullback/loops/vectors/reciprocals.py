@@ -1,4 +1,4 @@
-"""Divisions by slowly changing divisors, or by a divisor whose reciprocal is a term: products with a reciprocal."""
+"""Products with a reciprocal: for slowly changing divisors, and where the reciprocal is a term."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def with_reciprocals(nest: Nest, order: tuple[Var, ...]) -> Nest:
 
 
 def with_terms_shared(e: ir.Scalar) -> ir.Scalar:
-    """The expression with one division for all quotients of a sum by a divisor whose reciprocal is a term of it.
+    """The expression with one division for each divisor of a sum that has its reciprocal as a term.
 
     1 / p - a / p / p  -->  r - a * r * r,  r = 1 / p
 
@@ -43,7 +43,7 @@ def with_terms_shared(e: ir.Scalar) -> ir.Scalar:
 
 
 def _inverted(term: ir.Scalar) -> ir.Scalar | None:
-    """What a term is the reciprocal of, but for a sign."""
+    """The divisor that a term is the reciprocal of, but for a sign."""
     quotient = _unsigned(term)
     return quotient.args[1] if _is_division(quotient) and _is_unit(quotient.args[0]) else None
 
