@@ -48,6 +48,8 @@ def entry_checks(program: ir.Program, inputs: Sequence[Buffer], machine: Machine
         param = Buffer(ref.name, ref.dtype, ref.shape, "parameter", buffer.elements, False)
         each = _each(param, low, high)
         body = _ends(param, low, high, each) if machine.vector_bytes else (each,)
+        if not body:
+            continue  # no element of its type is out of range
         kernel = Kernel(f"check_{ref.name}", (param,), free_variables(body), body, (f"{low} <= {ref.name} < {high}",))
         out.append(Call(kernel, (View(buffer),)))
     return out
@@ -68,9 +70,14 @@ def _ends(array: Buffer, low: Index, high: Index, each: For) -> tuple[Stmt, ...]
     start = [Let(end, Literal(neutral(op, array.dtype), kind), mutable=True) for op, end in ends.items()]
     element = Load(array, as_index(i), kind)
     search = For(i, ZERO_INDEX, array.elements, tuple(added(end, op, element) for op, end in ends.items()))
-    outside: list[Value] = [  # each end against both bounds: as i64, the greatest u64 are negative
+    whole = i64 if array.dtype.size == i64.size else array.dtype  # as i64, the greatest u64 are negative
+    possible = {"<": low.constant is None or whole.minimum < low.constant, ">=": (high.constant or 0) <= whole.maximum}
+    outside: list[Value] = [
         Binary(sign, Convert(Read(end), scalar(i64)), IndexValue(bound, scalar(i64)), scalar(bool_))
         for end in ends.values()
         for sign, bound in zip(SIGNS, (low, high), strict=True)
+        if possible[sign]
     ]
+    if not outside:
+        return ()
     return (*start, search, If(reduce(lambda a, b: Binary("||", a, b, scalar(bool_)), outside), (each,)))
