@@ -36,6 +36,7 @@ from pullback.machine import Machine
 
 ENDS: Final[tuple[ReduceOp, ...]] = ("min", "max")
 SIGNS: Final[tuple[BinaryOp, ...]] = ("<", ">=")
+FEW: Final = 16  # fewer elements are no vectors
 
 
 def entry_checks(program: ir.Program, inputs: Sequence[Buffer], machine: Machine) -> list[Stmt]:
@@ -47,7 +48,8 @@ def entry_checks(program: ir.Program, inputs: Sequence[Buffer], machine: Machine
         low, high = ref.bounds
         param = Buffer(ref.name, ref.dtype, ref.shape, "parameter", buffer.elements, False)
         each = _each(param, low, high)
-        body = _ends(param, low, high, each) if machine.vector_bytes else (each,)
+        few = (buffer.elements.constant or FEW) < FEW
+        body = (each,) if few or not machine.vector_bytes else _ends(param, low, high, each)
         if not body:
             continue  # no element of its type is out of range
         kernel = Kernel(f"check_{ref.name}", (param,), free_variables(body), body, (f"{low} <= {ref.name} < {high}",))
