@@ -55,9 +55,17 @@ def _transposed(e: ir.Scalar, s: ir.Build, room: int) -> tuple[Sequence[ir.Build
 
 
 def _is_product(term: ir.Scalar) -> bool:
-    """Whether a term is a product of elements, which has kernels of its own."""
-    term = term.arg if isinstance(term, ir.Bracket) else term
-    return all(isinstance(f, ir.Get | ir.Const) for f in (term.args if isinstance(term, ir.Mul) else (term,)))
+    """Whether a term is made of products of elements, for which there are kernels."""
+    match term:
+        case ir.Bracket():
+            return _is_product(term.arg)
+        case ir.Add():
+            return all(map(_is_product, term.args))
+        case ir.Select():
+            return _is_product(term.then) and _is_product(term.otherwise)
+        case ir.Mul():
+            return all(isinstance(f, ir.Get | ir.Const) for f in term.args)
+    return isinstance(term, ir.Get | ir.Const | ir.Zero)
 
 
 def _is_column(g: ir.Get, e: ir.Reduce, points: int, room: int) -> bool:

@@ -21,6 +21,7 @@ DENSITIES = """f(x: f64[100, 9], m: f64[3, 9], q: f64[3, 12, 9]) {
 TURNED = {"distances": (DISTANCES, ["c_turned"]), "densities": (DENSITIES, ["q_turned"])}
 LEFT = {
     "a product": DISTANCES.replace("(x[i, d] - c[j, d]) * (x[i, d] - c[j, d])", "x[i, d] * c[j, d]"),
+    "products": DISTANCES.replace("(x[i, d] - c[j, d]) * (x[i, d] - c[j, d])", "[i == 0] x[i, d] * c[j, d] - c[j, d]"),
     "few results": DISTANCES.replace("100", "20"),
     "a short sum": DISTANCES.replace("9", "5"),
     "in rows already": DISTANCES.replace("f64[12, 9]", "f64[9, 12]").replace("c[j, d]", "c[d, j]"),
