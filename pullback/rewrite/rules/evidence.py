@@ -29,6 +29,7 @@ EVIDENCE: Final[Mapping[str, Evidence]] = {
     "loops.reduction": "tested",
     "narrow.position": "tested",
     "operand.array": "tested",
+    "order.values": "tested",
     "pad.border": "tested",
     "radix.delta": "tested",
     "shifts.product": "tested",
