@@ -42,7 +42,7 @@ def results(job: Job, sources: Sequence[Path], workers: int = 2) -> list[Path]:
 
 
 def share(given: list[Path]) -> list[Path]:
-    """Return the sources that this build runs: all, or two of the share that `PULLBACK_TESTS_TURN` names, such as 1/8.
+    """Return the sources that this build runs: all, or two of the share that `PULLBACK_TESTS_TURN` names, such as 1/16.
 
     The tests run the programs, a share at a time, so such a build only shows that pictures appear on pages.
     """

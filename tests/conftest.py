@@ -165,7 +165,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--everything",
         action="store_true",
-        help="run all rows of the large tables and all slow tests; an ordinary run has an eighth",
+        help="run all rows of the large tables and all slow tests; an ordinary run has a sixteenth",
     )
 
 

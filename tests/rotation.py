@@ -1,11 +1,11 @@
 """The rows that an ordinary run leaves to other runs.
 
-Most tests are rows of tables: one for each function, layout or random seed. A run of the whole suite runs an eighth of
-the rows of each table, and an eighth of the tests that are marked slow, because they take more than half a second of
-processor time or are rows of a table themselves. The number of commits selects the eighth, so eight commits in a row
-run them all. `--everything` runs all tests, and so does naming a file. The choice depends on the names of tests alone.
+Most tests are rows of tables: one for each function, layout or random seed. A run of the whole suite runs a sixteenth
+of the rows of each table, and a sixteenth of the tests that are marked slow, because they take more than half a second
+of processor time or are rows of a table themselves. The number of commits selects it, so sixteen commits in a row run
+them all. `--everything` runs all tests, and so does naming a file. The choice depends on the names of tests alone.
 
-    PULLBACK_TESTS_TURN=1/8    the second eighth; set by `.ci/run`, whose copy has no history
+    PULLBACK_TESTS_TURN=1/16   the second sixteenth; set by `.ci/run`, whose copy has no history
     PULLBACK_TESTS_PART=3/12   the fourth of twelve parts of the whole suite, with all rows
 """
 
@@ -23,7 +23,7 @@ from zlib import crc32
 import pytest
 
 TESTS = Path(__file__).parent
-TURNS, FEWEST = 8, 5  # a test with fewer rows always runs them all, unless it is slow
+TURNS, FEWEST = 16, 5  # a test with fewer rows always runs them all, unless it is slow
 LONGEST = 10.0  # seconds after which a test without the mark is named at the end of a run
 FOLDERS = frozenset(TESTS / name for name in ("apl", "docs", "examples", "laws", "papers", "table", "textbook", "unit"))
 

@@ -1,4 +1,4 @@
-"""Tests of the rotation: every row and every slow test runs in one of eight runs."""
+"""Tests of the rotation: every row and every slow test runs in one of sixteen runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, variable: str, of: int) -> list[set[st
     return out
 
 
-def test_eight_runs_have_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sixteen_runs_have_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = runs(monkeypatch, "PULLBACK_TESTS_TURN", rotation.TURNS)
     assert set.intersection(*turns) == {i.nodeid for i in ALWAYS}
     rows = [turn - {i.nodeid for i in ALWAYS} for turn in turns]
