@@ -20,6 +20,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -269,7 +270,8 @@ class Ahead:
             from concurrent.futures import ThreadPoolExecutor
 
             self._pool = ThreadPoolExecutor(processors())
-        self._pool.submit(copy_context().run, unrecorded, partial(make, text, more))
+        with suppress(RuntimeError):  # no threads are to be had, or the program ends
+            self._pool.submit(copy_context().run, unrecorded, partial(make, text, more))
 
 
 def _compile_unit(text: str, more: tuple[str, ...]) -> None:
@@ -288,9 +290,13 @@ def _each(make: Callable[[int], T], numbers: Sequence[int]) -> Iterator[T]:
         return
     from concurrent.futures import ThreadPoolExecutor
 
+    work = copy_context()
     with ThreadPoolExecutor(processors()) as pool:
-        work = copy_context()
-        yield from pool.map(lambda k: work.copy().run(make, k), numbers)
+        try:
+            made = pool.map(lambda k: work.copy().run(make, k), numbers)
+        except RuntimeError:  # no threads are to be had, or the program ends
+            made = map(make, numbers)
+        yield from made
 
 
 def _refuse(command: tuple[str, ...], result: subprocess.CompletedProcess[str]) -> None:

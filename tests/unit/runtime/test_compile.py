@@ -7,6 +7,7 @@ import re
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -153,6 +154,20 @@ def test_what_is_dropped_or_fails_ahead_is_met_again(cache: Path, monkeypatch: p
         ahead.unit(broken)
     with pytest.raises(CompilerError, match=r"(?s)E411.*status 1.*nonsense"):
         compiled_entry(Units(MAIN, (broken, *UNITS[1:])), "answer", 1)
+
+
+def test_without_threads_units_are_compiled_in_turn(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at the end of a program, and where the system has no more."""
+
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(compiling, "processors", lambda: 2)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with compiling.Ahead() as ahead:
+        ahead.unit(UNITS[0])
+    assert not list(cache.rglob("*.o"))
+    assert compiled_entry(Units(MAIN, UNITS), "answer", 1)(0) == 6
 
 
 def test_one_processor_compiles_nothing_ahead(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
