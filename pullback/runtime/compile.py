@@ -259,7 +259,7 @@ class Ahead:
         """Compile one of several units, not the first."""
         self._begin(_compile_unit, text, self._more)
 
-    def library(self, text: str, more: tuple[str, ...] = ()) -> None:
+    def shared_library(self, text: str, more: tuple[str, ...] = ()) -> None:
         """Compile a library of one unit."""
         self._begin(compiled_library, text, more)
 

@@ -25,7 +25,7 @@ def _text() -> str:
 
 def compile_pool(ahead: Ahead) -> None:
     """Compile the pool ahead of the first call that needs it; once is enough."""
-    ahead.library(_text(), FLAGS)
+    ahead.shared_library(_text(), FLAGS)
 
 
 @cached(1, stays="with the process, as its threads do")

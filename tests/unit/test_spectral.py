@@ -129,6 +129,24 @@ def test_hard_matrices(name: str) -> None:
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-14 * size)
 
 
+@pytest.mark.parametrize("n", [4, 6, 9])
+def test_gradients_of_projections_where_values_are_equal_up_to_rounding(n: int) -> None:
+    """A matrix of two values projects onto the space of one by p, of the other by q: dp = (p da q + q da p) / gap."""
+    random = np.random.default_rng(n)
+    basis, _ = np.linalg.qr(random.normal(size=(n, n)))
+    upper = np.arange(n) >= n // 2
+    p, q = basis * upper @ basis.T, basis * ~upper @ basis.T
+    a, c = 3.0 * p + 1.0 * q, random.normal(size=(n, n))
+    c = c + c.T
+
+    def projected(a: Any) -> Any:
+        w, v = linalg.eigh(a)
+        return pb.sum(c * (pb.where(w > 2, v, 0.0) @ v.T))
+
+    found = pb.grad(traced(projected, f"{n} {n}"))(a)
+    np.testing.assert_allclose((found + found.T) / 2, (p @ c @ q + q @ c @ p) / 2, rtol=0, atol=1e-12)
+
+
 def test_random_integer_matrices() -> None:
     """Small matrices of small integers have zeros, equal values and deficient ranks everywhere."""
     random = np.random.default_rng(4)

@@ -19,7 +19,7 @@ Numbers = list[Any]
 
 
 class DomainError(Exception):
-    """What the model raises where a session has a DOMAIN ERROR."""
+    """The model raises this where a session has a DOMAIN ERROR."""
 
 
 def close(a: float, b: float, ct: float = CT) -> bool:

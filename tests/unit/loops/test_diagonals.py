@@ -73,6 +73,22 @@ def test_stacks_with_other_arrays_and_a_condition() -> None:
     assert is_by_rows(f, g, h, u)
 
 
+@pytest.mark.parametrize("n", [16, 21, 40, 55])
+def test_fewer_results_than_diagonals(n: int) -> None:
+    """Elements of the other diagonals are in no result, and are written nowhere."""
+
+    @pb.function
+    def f(g: Float64[pb.Array, "20 37"]) -> Any:
+        term = lambda i, j: pb.where((i >= j) & (i - j < R), g.at(i - j, j), 0.0)
+        return pb.build(n, lambda i: pb.sum_over(C, lambda j: term(i, j)))
+
+    g, memory = np.random.default_rng(0).normal(size=(R, C)), np.full(n + 80, 7.0)
+    f(g, out=memory[:n])
+    np.testing.assert_allclose(memory[:n], sums(g, lambda r, c: r + c, R + C)[:n], rtol=1e-12, atol=1e-13)
+    assert (memory[n:] == 7.0).all()
+    assert is_by_rows(f, g)
+
+
 def test_open_sizes() -> None:
     @pb.function(specialize="never")
     def hankel(x: Float64[pb.Array, "N"]) -> Any:

@@ -134,7 +134,7 @@ def test_units_compiled_ahead_are_compiled_once(cache: Path, tmp_path: Path, mon
     with compiling.Ahead() as ahead:
         for unit in UNITS:
             ahead.unit(unit)
-        ahead.library(TEXT)
+        ahead.shared_library(TEXT)
     assert compiled_entry(Units(MAIN, UNITS), "answer", 1)(0) == 6  # some are under way, the others were dropped
     assert log.read_text().count(" -c ") == 4
     assert compiled_entry(TEXT, "answer", 1)(0) == 42
