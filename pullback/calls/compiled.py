@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Any, NoReturn
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from pullback.ir.types import bf16, bits_of
 from pullback.runtime.shim import Look
 from pullback.tracing import tree
 from pullback.tracing.printing import lines
+
+if TYPE_CHECKING:
+    from pullback.calls.tiers import Interim
 
 PAYS = 3 * 10**8  # operations of open-size C that take about as long as compiling, some tenths of a second
 CALL = 2000  # operations that take as long as a call's overhead
@@ -65,7 +68,8 @@ class Compiled:
     """The runner of one key's calls: compiled code, with its record and library, or the interpreter.
 
     Attributes:
-        executable: the record, the library and its calling convention; None if calls are interpreted.
+        executable: the record, the library and its calling convention; None if calls are interpreted. If another
+            thread is compiling, reading it waits.
         entry: the fast call for arguments that match this key (`runtime.entry`), once it exists.
         trial: the decision when C for these dims replaces open-size C; None after that.
     """
@@ -96,7 +100,20 @@ class Compiled:
         self.bits = any(r.storage is bf16 for r in traced.known.outputs)
         self.entry: Any = None
         self.trial = trial
-        self.executable: Any = None if threads is None else self._compiled(threads, general)
+        self._contracts = threads is not None
+        self._interim: Interim | None = None
+        self._executable: Any = None if threads is None else self._compiled(threads, general)
+
+    @property
+    def executable(self) -> Any:  # noqa: D102
+        if self._interim is not None:
+            self._executable = self._interim.finish()
+            self._interim = None
+        return self._executable
+
+    @executable.setter
+    def executable(self, made: Any) -> None:
+        self._executable = made
 
     def _compiled(self, threads: int, general: Callable[[], Any] | None) -> Any:
         """Compile the program for dims or open sizes; None without a compiler, or if a loop has no steps.
@@ -124,7 +141,13 @@ class Compiled:
                     return made
             if general is not None:
                 return general().at(self.dims, threads)
-            return compile_program(self.traced.known, self.dims, threads, cached)
+            known, dims = self.traced.known, self.dims
+            if cached is not None and cached.record is None and self.prints is None and policy.has_tiers():
+                from pullback.calls.tiers import interim
+
+                compiled = partial(compile_program, known, dims, threads, cached)
+                self._interim = interim(self.traced.program, dims, compiled)
+            return None if self._interim is not None else compile_program(known, dims, threads, cached)
         except CompilerError as error:
             if error.code != "E410" or self.device.endswith("!"):  # no compiler at all
                 raise
@@ -134,10 +157,12 @@ class Compiled:
     @property
     def is_empty(self) -> bool:
         """Whether some loop of the program has no steps."""
-        return self.executable is None and has_empty_extent(self.traced.program, self.dims)
+        return self._executable is None and self._interim is None and has_empty_extent(self.traced.program, self.dims)
 
     def enter(self) -> bool:
         """Create the entry; return whether it is new. There is none while calls are counted in Python."""
+        if self._interim is not None and self._interim.is_fresh:
+            return False
         calls = -1 if self.trial is None else self.trial.left
         if self.entry is not None or self.look is None or not calls:
             return False
@@ -178,19 +203,23 @@ class Compiled:
         return results[: self.own]
 
     def _results_of(self, arrays: list[NDArray], outputs: list[NDArray] | None) -> list[NDArray]:
-        if self.executable is not None:
+        interim = self._interim
+        first = interim.first(arrays) if interim is not None and interim.is_fresh else None
+        if first is None and self.executable is not None:
             trial = self.trial
             if trial is not None and trial.is_over(self.entry):
                 self.trial = self.entry = None  # other threads continue with the old entries
                 self.executable = trial.executable() or self.executable
             results: list[NDArray] = self.executable.run(arrays, outputs)
             return self._named(results) if self.bits and outputs is None else results
-        results = interpret(self.traced.program, [np.asarray(a) for a in arrays], self.sizes)
+        if first is None:
+            given = [np.asarray(a) for a in arrays]
+            first = interpret(self.traced.program, given, self.sizes, contracts=self._contracts)
         if outputs is not None:
-            for target, r in zip(outputs, results):
+            for target, r in zip(outputs, first):
                 target[...] = r
             return outputs
-        return self._named(results) if self.bits else results
+        return self._named(first) if self.bits else first
 
     def _named(self, results: list[NDArray]) -> list[NDArray]:
         """Return bfloat16 results as bfloat16 arrays if a package for them is imported, otherwise as bits."""

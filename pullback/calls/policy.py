@@ -130,6 +130,18 @@ def backend() -> str:
     return name
 
 
+def has_tiers() -> bool:
+    """Whether first calls may run in NumPy, before the C compiler has run.
+
+    Raises:
+        UsageError: [E602] PULLBACK_TIERS is neither `on` nor `off`.
+    """
+    name = os.environ.get("PULLBACK_TIERS", "off")
+    if name not in ("on", "off"):
+        raise UsageError("E602", f"PULLBACK_TIERS={name} is neither on nor off", remedy="on or off")
+    return name == "on"
+
+
 _said: set[str] = registered(set(), 1, stays="with the process: a warning is given once")
 
 

@@ -66,13 +66,15 @@ class Machine:
 
     `empty` says that some argument has no elements. Then an out-of-range element is an error only when it is needed,
     because programs hoist loop invariants even out of loops without trips. With `in_order`, floating-point sums and
-    products take one term after another; otherwise NumPy computes them. `watch` is called after each statement.
+    products take one term after another; otherwise NumPy computes them. With `contracts`, sums of products are matrix
+    products (`contracting.py`). `watch` is called after each statement.
     """
 
     dims: dict[str, int]
     float64: bool = False
     empty: bool = False
     in_order: bool = False
+    contracts: bool = False
     arrays: Arrays = field(default_factory=Arrays)
     loops: dict[Var, int] = field(default_factory=dict)
     watch: Callable[[Machine, ir.Statement], None] | None = None

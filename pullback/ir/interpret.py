@@ -23,7 +23,7 @@ from pullback.single_flight import deep_recursion
 
 
 def interpret(program: ir.Program, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None, *,
-              float64: bool = False) -> list[NDArray]:
+              float64: bool = False, contracts: bool = False) -> list[NDArray]:
     """Run a program.
 
     Args:
@@ -31,6 +31,7 @@ def interpret(program: ir.Program, inputs: Sequence[NDArray], sizes: Mapping[str
         inputs: one array per input, of its dtype.
         sizes: the dims in `program.sizes`.
         float64: compute all f32 values in f64, as an oracle for rounding errors; the results are then f64.
+        contracts: compute sums of products by matrix products, for speed (`contracting.py`); the last bits differ.
     Returns:
         The outputs, in order, as arrays of their own.
     Raises:
@@ -38,7 +39,7 @@ def interpret(program: ir.Program, inputs: Sequence[NDArray], sizes: Mapping[str
         DTypeError: an input has another dtype.
         IndexRangeError: an index checked at run time leaves its range, or an input its declared bounds.
     """
-    with entered(program, inputs, sizes, float64=float64) as machine:
+    with entered(program, inputs, sizes, float64=float64, contracts=contracts) as machine:
         run_block(machine, program.body)
     return [stored(machine.arrays[r], r) for r in program.outputs]
 
@@ -53,12 +54,12 @@ def stored(a: NDArray, ref: ir.Ref) -> NDArray:
 
 @contextmanager
 def entered(program: ir.Program, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None, *,
-            float64: bool = False) -> Iterator[Machine]:
+            float64: bool = False, contracts: bool = False) -> Iterator[Machine]:
     """A machine with a program's checked inputs, for running its statements."""
     arrays = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in inputs]
     dims = dims_.solve_dims(program, [a.shape for a in arrays], sizes)
     empty = 0 in dims.values() or any(a.size == 0 for a in arrays)
-    machine = Machine(dims, float64, empty, program.settings.exact)
+    machine = Machine(dims, float64, empty, program.settings.exact, contracts)
     for ref, a in zip(program.inputs, arrays, strict=True):
         if a.dtype != ref.storage.numpy:
             raise DTypeError("E122", f"{program.name}: {ref.name} is {ref.storage}, got an array of {a.dtype}",
@@ -153,8 +154,16 @@ def _external(machine: Machine, s: ir.External) -> None:
         machine.arrays[r] = a.astype(machine.dtype(r.dtype).numpy, copy=False)
 
 
+def _grid(machine: Machine, s: ir.Elementwise, what: str) -> Grid:
+    if not machine.contracts:
+        return Grid(machine, s, what)
+    from pullback.ir.contracting import ContractingGrid
+
+    return ContractingGrid(machine, s, what)
+
+
 def _build(machine: Machine, s: ir.Build) -> None:
-    grid = Grid(machine, s, s.outs[0].name)
+    grid = _grid(machine, s, s.outs[0].name)
     outs = [np.empty(grid.lengths, machine.dtype(r.dtype).numpy) for r in s.outs]
     for block in grid.blocks():
         for out, value in zip(outs, s.values, strict=True):
@@ -163,7 +172,7 @@ def _build(machine: Machine, s: ir.Build) -> None:
 
 
 def _sort(machine: Machine, s: ir.Sort) -> None:
-    grid = Grid(machine, s, s.out.name)
+    grid = _grid(machine, s, s.out.name)
     values = np.empty(grid.lengths, machine.dtype(s.value.dtype).numpy)
     for block in grid.blocks():
         values[block] = grid.shaped(grid.scalar(s.value, ()))
@@ -172,7 +181,7 @@ def _sort(machine: Machine, s: ir.Sort) -> None:
 
 
 def _scatter(machine: Machine, s: ir.Scatter) -> None:
-    grid = Grid(machine, s, s.out.name)
+    grid = _grid(machine, s, s.out.name)
     shape = tuple(machine.extent(d, f"axis {k} of {s.out.name}") for k, d in enumerate(s.out.shape))
     out = np.zeros(shape, machine.dtype(s.out.dtype).numpy)
     guards = _guards(s.value)

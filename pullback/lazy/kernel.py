@@ -119,7 +119,7 @@ class Kernel:
     def interpret(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Return the results, computed by the interpreter."""
         given = [part for v, t in zip(values, self._inputs) for part in parts(v, t)]
-        found = interpret(self.program, [*given, *self.program.settings.captured])
+        found = interpret(self.program, [*given, *self.program.settings.captured], contracts=True)
         return tuple([np.asarray(x) for x in joined(found, self._outputs)])
 
     def _is_on_disk(self) -> bool:

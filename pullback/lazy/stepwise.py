@@ -69,7 +69,8 @@ def _function(application: Application) -> Function:
 
     def call(given: Sequence[Any]) -> Any:
         own = [p for v, t in zip(given, operands) for p in parts(v, t)] if is_complex else given
-        found = [np.asarray(x) for x in joined(interpret(program, [*own, *captured]), application.results)]
+        made = interpret(program, [*own, *captured], contracts=True)
+        found = [np.asarray(x) for x in joined(made, application.results)]
         return found[0] if alone else found
 
     return call
