@@ -62,6 +62,15 @@ _LOADS = {
 }
 
 
+_EXTENDED = {  # bytes to integers of eight or four bytes
+    (8, 8): ("__AVX512F__", "long long", "bq512_mask", ", (wide){0}, -1"),
+    (4, 16): ("__AVX512F__", "int", "bd512_mask", ", (wide){0}, -1"),
+    (8, 4): ("__AVX2__", "long long", "bq256", ""),
+    (4, 8): ("__AVX2__", "int", "bd256", ""),
+}
+"""By bytes of an integer and lanes: extension, type, instruction, and further arguments."""
+
+
 def _place(k: int, j: int) -> str:
     """The text of k * step + j."""
     step = "step" if k == 1 else f"{k} * step"
@@ -81,6 +90,18 @@ def _transposed(n: int) -> str:
             out += f"    {b} = __builtin_shufflevector({a}, {b}, {high});\n    {a} = t;\n"
         half *= 2
     return out
+
+
+def _extended(source: Type, target: Type, integer: str, instruction: str, more: str) -> str:
+    """Statements that return the bytes x as wider integers, by an instruction for sixteen bytes."""
+    vector, lanes = "__attribute__((vector_size({})))", source.lanes
+    types = ["char bytes " + vector.format(16)]
+    types += [f"{integer} wide " + vector.format(target.dtype.size * lanes)] if more else []
+    types += ["uint64_t words " + vector.format(16)] if lanes < 16 else []
+    whole = f"(words){{(uint{8 * lanes}_t)x, 0}}" if lanes < 16 else "x"
+    sign = "sx" if source.dtype.name.startswith("i") else "zx"
+    result = f"({vector_name(target)})__builtin_ia32_pmov{sign}{instruction}((bytes){whole}{more})"
+    return "".join(f"    typedef {t};\n" for t in types) + f"    return {result};\n"
 
 
 class VectorWords(PlainWords):
@@ -158,10 +179,14 @@ class VectorWords(PlainWords):
             half = dtype_named(f"{source.dtype.name[0]}{bits * 2 if wanted > bits else bits // 2}")
             step = Type(half if target.dtype.is_integer else i32, lanes)
             value = self.conversion(step, target).format(self.conversion(source, step).format("x"))
+        general = f"    return {value};\n"
+        found = _EXTENDED.get((target.dtype.size, lanes)) if bits == 8 and target.dtype.is_integer else None
+        if found is not None:
+            general = self._either(f"defined({found[0]})", _extended(source, target, *found[1:]), general)
         self.vector[name] = (
             f"static inline {made} {name}({given} x) {{\n"
             f"#if {direct}\n    return __builtin_convertvector(x, {made});\n"
-            f"#else\n    return {value};\n#endif\n}}\n")
+            f"#else\n{general}#endif\n}}\n")
         return name
 
     def _shifted(self, source: Type, target: Type) -> str:
