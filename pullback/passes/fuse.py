@@ -14,7 +14,8 @@ The table lists what is inlined, with the conditions under which that pays:
     into a reduction    cheap arithmetic that is its whole term, each element once: squares, distances, comparisons
     into a slice        a reduction that only the slice reads: less of it is evaluated
     stage of a stencil  an elementwise array too large for a near cache goes into readers over the same space that read
-                        it at a few constant distances: computing it again costs less than storing and loading it
+                        it at a few constant distances: computing it again costs less than storing and loading it.
+                        Shorter vectors are left to `loops.strategies.staggered`, which does neither
 
 It does not cross into loop bodies, and does not inline the results of a block. Source locations of both statements are
 kept.
@@ -44,6 +45,7 @@ from pullback.rewrite.fired import fired
 LARGE = 200  # operations from which a statement is not inlined, so that a chain of n of them takes time linear in n
 FULL = 1000  # operations from which a reader takes no more, so that a sum of n of them is linear too
 FAR = 128 * 1024  # bytes of an array that exceeds the nearest cache
+STAGGERED = 1024 * 1024  # bytes of a vector whose stages need no memory, because they are one loop (`loops.strategies`)
 AGAIN = 24  # most operations per element of a reader that recomputes a stage of a stencil
 CHEAP = 6  # operations up to which recomputing an element beats storing and loading it
 
@@ -163,7 +165,7 @@ def _is_stage(s: ir.Build, readers: list[ir.Build], gets: set[ir.Get]) -> bool:
     value, out = s.values[0], s.outs[0]
     again = (len(gets) - 1) * operations(value)
     return (
-        (size(out.shape) or 0) * out.dtype.size >= FAR
+        (size(out.shape) or 0) * out.dtype.size >= (STAGGERED if out.rank == 1 else FAR)
         and again <= AGAIN
         and not has_transcendental(value)
         and (not has_guard(value) or cuts(s) is not None)

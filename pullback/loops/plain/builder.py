@@ -204,12 +204,12 @@ class KernelBuilder:
                       tuple(self.scratches), self._fresh(), self.statement.positions)
 
     def _fresh(self) -> frozenset[Buffer]:
-        """The buffers that the statement writes and does not read; unknown for a member of a group."""
-        if self.outs != self.statement.outs:
-            return frozenset()
-        read = {(self.views[r].buffer, self.views[r].offset) for r in statement_reads(self.statement)}
+        """The buffers that the statements write, and read only what they wrote themselves."""
+        made = {o for s in self.work.statements for o in s.outs}
+        read = {r for s in self.work.statements for r in statement_reads(s)} - made
+        before = {(self.views[r].buffer, self.views[r].offset) for r in read}
         written = {(self.views[o].buffer, self.views[o].offset) for o in self.outs}
-        return frozenset(self.params[place] for place in written - read)
+        return frozenset(self.params[place] for place in written - before)
 
 
 def free_variables(body: tuple[Stmt, ...]) -> tuple[DimSymbol | Var, ...]:

@@ -12,14 +12,15 @@ from pullback.loops.strategies.diagonals import diagonals
 from pullback.loops.strategies.interleaved import periods
 from pullback.loops.strategies.masked import masks
 from pullback.loops.strategies.recurrence import recurrences
+from pullback.loops.strategies.staggered import staggered, staggered_size
 from pullback.loops.strategies.stretches import stretches
 from pullback.loops.vectors.tile import group_size, groups, positions, tiles
 from pullback.machine import Machine
 
 STRATEGIES: Final = Strategies(
     single=(updates, products, tiles, positions, stretches, masks, periods, diagonals, plain_loops),
-    several=(groups,),
-    head=group_size,
+    several=(groups, staggered),
+    head=lambda statements: max(group_size(statements), staggered_size(statements)),
     loops=(recurrences,),
 )
 
