@@ -12,7 +12,7 @@ blocks are stored first, then compared. So blocks are independent and can be sha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final
 from typing import Literal as Lit
@@ -25,7 +25,7 @@ from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType, bool_, i64
 from pullback.loops.plain.builder import Address
 from pullback.loops.plain.scalar import named
-from pullback.loops.program.cover import is_open, typical
+from pullback.loops.program.cover import cover, is_open, typical
 from pullback.loops.program.nodes import Assign, Break, For, If, Let, LetIndex, Stmt, Store
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import (
@@ -45,7 +45,7 @@ from pullback.loops.program.values import (
     Value,
     loaded_index,
 )
-from pullback.loops.vectors.lanes import mask_of, widened
+from pullback.loops.vectors.lanes import chain, mask_of, widened
 from pullback.loops.vectors.nest import Nest, stride
 from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
@@ -181,38 +181,60 @@ class Position:
         return For(block, ZERO_INDEX, block.extent, (load, self._better(Read(found), as_index(block) * BLOCK)))
 
     def short(self, out: Buffer, offset: Index) -> list[Stmt]:
-        """Find one position: the best of each lane, with an overlapping last vector, then the first best lane."""
-        extent = self.axis.extent
-        wide = Type(self.dtype, self.lanes)
-        steps = Steps(1, wide)
+        """Find one position: the best of each lane, with an overlapping last vector, then the first best lane.
+
+        Every other vector has lanes of its own, so that one does not wait for the other.
+        """
+        extent, lanes = self.axis.extent, self.lanes
+        wide, mask = Type(self.dtype, lanes), mask_of(self.dtype, lanes)
         body: list[Stmt] = []
-        best, at = Temp("best", wide), Temp("at", wide)
-        body += [Let(best, self._value(ZERO_INDEX, self.lanes, body), mutable=True), Let(at, steps, mutable=True)]
-        mask = mask_of(self.dtype, self.lanes)
+        beside = 2 if extent.constant is not None and extent.constant >= 4 * lanes else 1
+        tracks = [(Temp("best", wide), Temp("at", wide)) for _ in range(beside)]
+        for k, (best, at) in enumerate(tracks):
+            body.append(Let(best, self._value(as_index(k * lanes), lanes, body), mutable=True))
+            body.append(Let(at, self._places(as_index(k * lanes)), mutable=True))
 
-        def improve(start: Index) -> list[Stmt]:
+        def improve(start: Index, size: int) -> list[Stmt]:
             out: list[Stmt] = []
-            x, old = self._value(start, self.lanes, out), Read(best)
-            here = Binary("+", widened(IndexValue(start, Type(self.dtype)), self.lanes), steps, wide)
-            first = Binary("&", Binary("!=", x, x, mask), Binary("==", old, old, mask), mask)
-            better = Temp("better", mask)
-            test = Binary("|", Binary(">" if self.op == "max" else "<", x, old, mask), first, mask)
-            chosen = [Assign(t, Choice(Read(better), v, Read(t), wide)) for t, v in ((best, x), (at, here))]
-            return [*out, Let(better, test), *chosen]
+            for k, (best, at) in enumerate(tracks[: size // lanes]):
+                here = start + k * lanes
+                x, old, better = self._value(here, lanes, out), Read(best), Temp("better", mask)
+                not_worse = Binary("<=" if self.op == "max" else ">=", x, old, mask)  # of NaN nothing is known
+                test = Binary("&", Binary("==", not_worse, Literal(0, mask), mask), Binary("==", old, old, mask), mask)
+                chosen = (best, x), (at, self._places(here))
+                out += [Let(better, test), *(Assign(t, Choice(Read(better), v, Read(t), wide)) for t, v in chosen)]
+            return out
 
-        whole = floor_divide(extent, as_index(self.lanes)) * self.lanes
-        if whole.constant != self.lanes:
-            n = Var(self.axis.name, self.axis.extent)
-            body.append(For(n, as_index(self.lanes), whole, tuple(improve(as_index(n))), self.lanes, "vector"))
+        begin, whole = beside * lanes, floor_divide(extent, as_index(lanes)) * lanes
+        n = Var(self.axis.name, whole)
+        if whole.constant is None:
+            body.append(For(n, as_index(begin), whole, tuple(improve(as_index(n), lanes)), lanes, "vector"))
+        else:
+            body += cover(n, (begin, lanes), improve, "vector", begin=begin)
         if extent is not whole:
-            body += improve(extent - self.lanes)
-        found, old = Temp("found", Type(self.dtype)), Read(best)
-        body.append(Let(found, Across(self.op, old)))
-        same = Binary("==", old, widened(Read(found), self.lanes), mask)
-        same = Binary("|", same, Binary("!=", old, old, mask), mask)
-        where = Choice(same, Read(at), Literal(float(extent.constant or SHORT), wide), wide)
+            body += improve(extent - lanes, lanes)
+        return [*body, *self._first_of(tracks, out, offset)]
+
+    def _places(self, start: Index) -> Value:
+        """The positions of a vector, as numbers of the dtype."""
+        wide = Type(self.dtype, self.lanes)
+        if start is ZERO_INDEX:
+            return Steps(1, wide)
+        return Binary("+", widened(IndexValue(start, Type(self.dtype)), self.lanes), Steps(1, wide), wide)
+
+    def _first_of(self, tracks: Sequence[tuple[Temp, Temp]], out: Buffer, offset: Index) -> list[Stmt]:
+        """Store the first position of the best of all lanes, or of a NaN."""
+        wide, mask = Type(self.dtype, self.lanes), mask_of(self.dtype, self.lanes)
+        best = chain(self.op, [Read(best) for best, _ in tracks])
+        found = Temp("found", Type(self.dtype))
+        places: list[Value] = []
+        for own, at in tracks:
+            same = Binary("==", Read(own), widened(Read(found), self.lanes), mask)
+            same = Binary("|", same, Binary("!=", Read(own), Read(own), mask), mask)
+            places.append(Choice(same, Read(at), Literal(float(self.axis.extent.constant or SHORT), wide), wide))
         first = Temp("first", Type(self.dtype))
-        return [*body, Let(first, Across("min", where)), Store(out, offset, Convert(Read(first), Type(out.dtype)))]
+        return [Let(found, Across(self.op, best)), Let(first, Across("min", chain("min", places))),
+                Store(out, offset, Convert(Read(first), Type(out.dtype)))]
 
     def _value(self, at: Index, lanes: int, out: list[Stmt]) -> Value:
         writer, scope = Writer.of(self.nest.buffers, self.dtype), Scope(statements=out)

@@ -86,6 +86,14 @@ PB_INLINE double pb_min_across_f64x4(pb_f64x4 v) {
     return pb_min_across_f64x2(pb_min_f64x2(low, high));
 }
 
+PB_INLINE pb_f64x4 pb_min_f64x4(pb_f64x4 a, pb_f64x4 b) {
+#if defined(__AVX__) && PB_HAS(__builtin_ia32_minpd256)
+    return pb_choose_f64x4(a != a, a, __builtin_ia32_minpd256(a, b));
+#else
+    return pb_choose_f64x4((b < a) | (b != b), b, a);
+#endif
+}
+
 PB_INLINE pb_f64x4 pb_splat_f64x4(double x) {
     return (pb_f64x4){x, x, x, x};
 }
@@ -101,14 +109,6 @@ PB_INLINE pb_f64x4 pb_max_f64x4(pb_f64x4 a, pb_f64x4 b) {
 PB_INLINE pb_f64x4 pb_abs_f64x4(pb_f64x4 x)
 {
     return (pb_f64x4)((pb_i64x4)x & ~INT64_MIN);
-}
-
-PB_INLINE pb_f64x4 pb_min_f64x4(pb_f64x4 a, pb_f64x4 b) {
-#if defined(__AVX__) && PB_HAS(__builtin_ia32_minpd256)
-    return pb_choose_f64x4(a != a, a, __builtin_ia32_minpd256(a, b));
-#else
-    return pb_choose_f64x4((b < a) | (b != b), b, a);
-#endif
 }
 #endif
 
@@ -135,19 +135,30 @@ static void positions_b(const double *restrict x, int64_t *restrict b) {
     const pb_f64x4 x2 = *(const pb_f64x4u *)(x);
     pb_f64x4 best = x2;
     pb_f64x4 at = (pb_f64x4){0.0, 1.0, 2.0, 3.0};
-    for (int64_t m = 4; m < 28; m += 4) {
-        const pb_f64x4 x3 = *(const pb_f64x4u *)(x + m);
-        const pb_i64x4 better = (x3 < best) | ((x3 != x3) & (best == best));
-        best = pb_choose_f64x4(better, x3, best);
+    const pb_f64x4 x3 = *(const pb_f64x4u *)(x + 4);
+    pb_f64x4 best2 = x3;
+    pb_f64x4 at2 = (double)4 + (pb_f64x4){0.0, 1.0, 2.0, 3.0};
+    for (int64_t m = 8; m < 24; m += 8) {
+        const pb_f64x4 x4 = *(const pb_f64x4u *)(x + m);
+        const pb_i64x4 better = ((x4 >= best) == (pb_i64x4){0}) & (best == best);
+        best = pb_choose_f64x4(better, x4, best);
         at = pb_choose_f64x4(better, (double)m + (pb_f64x4){0.0, 1.0, 2.0, 3.0}, at);
+        const pb_f64x4 x5 = *(const pb_f64x4u *)(x + m + 4);
+        const pb_i64x4 better2 = ((x5 >= best2) == (pb_i64x4){0}) & (best2 == best2);
+        best2 = pb_choose_f64x4(better2, x5, best2);
+        at2 = pb_choose_f64x4(better2, (double)(m + 4) + (pb_f64x4){0.0, 1.0, 2.0, 3.0}, at2);
     }
-    const pb_f64x4 x3 = *(const pb_f64x4u *)(x + 26);
-    const pb_i64x4 better = (x3 < best) | ((x3 != x3) & (best == best));
-    best = pb_choose_f64x4(better, x3, best);
-    at = pb_choose_f64x4(better, (double)26 + (pb_f64x4){0.0, 1.0, 2.0, 3.0}, at);
-    const double found = pb_min_across_f64x4(best);
-    const double first = pb_min_across_f64x4(pb_choose_f64x4((best == found) | (best != best), at,
-        pb_splat_f64x4(30.0)));
+    const pb_f64x4 x4 = *(const pb_f64x4u *)(x + 24);
+    const pb_i64x4 better = ((x4 >= best) == (pb_i64x4){0}) & (best == best);
+    best = pb_choose_f64x4(better, x4, best);
+    at = pb_choose_f64x4(better, (double)24 + (pb_f64x4){0.0, 1.0, 2.0, 3.0}, at);
+    const pb_f64x4 x5 = *(const pb_f64x4u *)(x + 26);
+    const pb_i64x4 better2 = ((x5 >= best) == (pb_i64x4){0}) & (best == best);
+    best = pb_choose_f64x4(better2, x5, best);
+    at = pb_choose_f64x4(better2, (double)26 + (pb_f64x4){0.0, 1.0, 2.0, 3.0}, at);
+    const double found = pb_min_across_f64x4(pb_min_f64x4(best, best2));
+    const double first = pb_min_across_f64x4(pb_min_f64x4(pb_choose_f64x4((best == found) | (best != best), at,
+        pb_splat_f64x4(30.0)), pb_choose_f64x4((best2 == found) | (best2 != best2), at2, pb_splat_f64x4(30.0))));
     b[0] = pb_saturate_i64(first);
 #else
     double best = (double)INFINITY;
