@@ -33,6 +33,7 @@ from pullback.passes.order import order_arrays
 from pullback.passes.pad import pad_operands
 from pullback.passes.radix import sum_blocks
 from pullback.passes.recompute import recompute_rows
+from pullback.passes.roots import share_reciprocals
 from pullback.passes.rows import recompute_cheap_rows, recompute_function_rows
 from pullback.passes.shifts import shift_products
 from pullback.passes.speculate import speculate_guards
@@ -146,6 +147,8 @@ PASSES: Final = (
          exact=False),
     Pass("order", "order the factors that the passes before have added", commute, after=("windows", "pad"),
          gives=IN_ORDER),
+    Pass("roots", "multiply by the reciprocal of a root that divides several times", share_reciprocals,
+         after=("order",), exact=False),
     Pass("narrow", "store positions in as few bytes as their range needs", narrow_positions, after=("extremes",)),
     Pass("hoist", "move loop-invariant small statements and conversions out of loops", hoist_small,
          after=("speculate",)),

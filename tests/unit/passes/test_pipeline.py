@@ -48,7 +48,7 @@ def test_who_goes_through_which() -> None:
     everybody = {p.name for p in PASSES}
     exact = {p.name for p in chosen(Settings(exact=True), "least")}
     assert everybody - exact == {"steps", "strips", "near", "radix", "operands", "columns", "thin", "shifts",
-                                 "pad"}
+                                 "pad", "roots"}
     assert everybody - {p.name for p in chosen(Settings(), "fastest")} == {"functions", "strips", "again"}
     assert everybody - {p.name for p in chosen(Settings(), "least")} == {"steps", "columns", "shifts"}
 
