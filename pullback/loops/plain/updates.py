@@ -7,16 +7,19 @@ a[i, j] + [i == t] g[j]                 -->  for j: a[t, j] += g[j]           wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
+from math import prod
 
 from pullback.ir import expr
 from pullback.ir import nodes as ir
-from pullback.ir.index import Var, as_index
+from pullback.ir.index import Var
 from pullback.ir.traverse import walk
 from pullback.loops.analysis.estimates import points_cycles
 from pullback.loops.plain.bounds import LoopNest
 from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.scalar import ScalarLowering
+from pullback.loops.program.cover import typical
 from pullback.loops.program.nodes import Kernel, Stmt, Store
 from pullback.loops.program.scope import Scope
 from pullback.machine import Machine
@@ -43,22 +46,31 @@ def updates(work: Work, machine: Machine) -> Iterator[Candidate]:
 
 
 def part_cycles(s: ir.Build, changes: Sequence[ir.Bracket], machine: Machine) -> float:
-    """The cycles of loops over the elements where conditions hold; an equation fixes its axis."""
+    """The cycles of loops over the elements where conditions hold: equations and two ends cut axes."""
     total = 0.0
     for c in changes:
         fixed = {v for e in c.conds if e.op == "==" for v in e.free}
-        total += points_cycles((c.arg,), [v for v in s.vars if v not in fixed], machine)
+        loops = [v for v in s.vars if v not in fixed]
+        total += points_cycles((c.arg,), loops, machine) * prod(_stretch(c, v) for v in loops)
     return total
+
+
+def _stretch(c: ir.Bracket, v: Var) -> float:
+    """The share of a variable's range between two ends at a known distance, a <= v <= a + n; else 1."""
+    ends = [e.index for e in c.conds if e.op == ">=" and v in e.free]
+    distances = [n for a, b in combinations(ends, 2) if (n := (a + b).constant) is not None]
+    return min(1.0, (min(distances) + 1) / typical(v)) if distances else 1.0
 
 
 def update_of(s: ir.Build, work: Work) -> tuple[list[ir.Bracket], bool] | None:
     """The changes to an array updated in place, and whether they are added; None if all of it changes."""
     if len(s.outs) != 1 or not isinstance(s.values[0], ir.Add):
         return None
-    here = tuple(as_index(v) for v in s.vars)
 
     def is_old(e: ir.Scalar) -> bool:
-        return isinstance(e, ir.Get) and e.indices == here and work.holds(e.ref, s.outs[0])
+        """Whether this is the element at the same place; along an axis of size 1 it may be named by 0."""
+        return isinstance(e, ir.Get) and work.holds(e.ref, s.outs[0]) and len(e.indices) == len(s.vars) and all(
+            i.single is v or v.extent.constant == 1 for i, v in zip(e.indices, s.vars, strict=True))
 
     terms = s.values[0].args
     olds = [t for t in terms if is_old(t)]

@@ -102,6 +102,18 @@ def test_a_part_that_changes_in_place_is_a_candidate() -> None:
     assert {name for name, _ in made.others} >= {"plain"}
 
 
+def test_a_stretch_that_changes_in_place_costs_what_it_is_long() -> None:
+    """Between two ends, and in an array that has an axis of size 1, which a read may name by 0."""
+    text = """f(x: f64[1, N, M], g: f64[B, M]) {
+      y = fold t < N / B (a = x) {
+        b = build n < 1, i < N, j < M { a[0, i, j] + [i >= B * t, B * t + B - 1 >= i] g[i - B * t, j] }
+        yield b } return y }"""
+    function = lower(program(text.replace("N / B", "40").replace("B", "8"), N=320, M=50), chooser=chooser(GENERIC))
+    (made,) = (k.choice for k in kernels_of(function.body) if k.choice is not None)
+    assert made.name == "update"
+    assert all(cycles > 20 * made.cycles for name, cycles in made.others if name == "plain")
+
+
 def test_exact_work_has_exact_candidates_alone() -> None:
     p = program(PRODUCT, N=96, K=80)
     exact = Work.of(p.body.statements[0], assign_storage(p).views, exact=True)
