@@ -27,6 +27,7 @@ from pullback.passes.fuse import fuse
 from pullback.passes.gather import gather_neighbors
 from pullback.passes.halves import store_halves
 from pullback.passes.hoist import hoist_small
+from pullback.passes.lookups import multiply_rows
 from pullback.passes.narrow import narrow_positions
 from pullback.passes.operands import separate_operands
 from pullback.passes.order import order_arrays
@@ -103,6 +104,7 @@ PASSES: Final = (
          after=("loops", "deltas"), gives=NORMAL),
     Pass("sums", "turn sums by an index table into scatters; split sums of products", rearrange_sums,
          after=("normalize",)),
+    Pass("lookups", "multiply the rows of a table before they are looked up", multiply_rows, after=("normalize",)),
     Pass("stretches", "keep the part of an axis where the sums of an array are nonzero", separate_stretches,
          after=("normalize",)),
     Pass("commute", "order factors, so that equal work looks equal", commute, gives=IN_ORDER),

@@ -76,6 +76,9 @@ OWN: Final = (
           "passes/sums.py"),
     _rule("sums.band", "sums with few terms as scatters", "z(i) = ∑ᵥ [c] s(i − f(v), v): z[w + f(v)] += s(w, v)",
           "passes/sums.py", condition="there are at most a quarter as many w as i"),
+    _rule("lookups.rows", "products of looked-up rows", "e = i, k ⇒ t(data(i), k); y = i, j ⇒ ∑ₖ w(j, k) × e(i, k): "
+          "y = i, j ⇒ p(data(i), j), p = r, j ⇒ ∑ₖ w(j, k) × t(r, k)", "passes/lookups.py",
+          condition="there are at least twice as many i as r"),
     _rule("sums.split", "a split sum", "∑_{i, j} s(j) × t(i, j) = ∑ⱼ s(j) × t′(j), t′ = J ⇒ ∑ᵢ t(i, j)",
           "passes/sums.py; off under exact()", exact=False, condition="it leaves at most half of the work"),
     _rule("recompute.rows", "recomputed stacked rows", "T rows that a backward loop reads become B states and "
