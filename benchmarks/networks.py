@@ -95,6 +95,7 @@ NETWORKS: Final = (
     Network("googlenet", _model("googlenet"), (3, 224, 224), 4, 1000, random=True),
     Network("resnet50", _model("resnet50"), (3, 224, 224), 4, 1000),
     Network("gpt", _model("gpt", 256), (128,), 4, 256, integers=256),
+    Network("long-gpt", _model("gpt", 256, max_length=1024), (1024,), 2, 256, integers=256),
     Network("lstm", _model("character_lstm", 96), (64,), 16, 96, integers=96),
 )
 

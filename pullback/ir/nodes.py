@@ -17,6 +17,7 @@ from pullback.ir.expr import (
     Zero,
 )
 from pullback.ir.program import (
+    Alternatives,
     Block,
     Build,
     Call,
@@ -36,6 +37,7 @@ from pullback.ir.program import (
 
 __all__ = [
     "Add",
+    "Alternatives",
     "Apply",
     "Block",
     "Bracket",

@@ -133,6 +133,14 @@ class Choose:
 
 
 @dataclass(frozen=True, eq=False)
+class Alternatives(Choose):
+    """Two blocks with the same results up to rounding; the compiler may take either.
+
+    `test` is true, so `then` is the meaning: the interpreter runs it, and it stays if a walker makes a plain Choose.
+    """
+
+
+@dataclass(frozen=True, eq=False)
 class Rule:
     """One derivative of a Call, given by the user: a block over the call's params and these params.
 

@@ -148,6 +148,9 @@ class Writer:
                     self._fold(s)
                 case ir.While():
                     self._while(s)
+                case ir.Alternatives():
+                    self.statements(s.then)
+                    self.names |= {r: self.names[b] for r, b in zip(s.outs, s.then.results)}
                 case ir.Choose():
                     self._choose(s)
                 case ir.Call():

@@ -19,6 +19,7 @@ from pullback.ir.traverse import specialize
 from pullback.ir.verify import Verified, verify, verifying
 from pullback.machine import GENERIC, Machine
 from pullback.passes.again import compute_again
+from pullback.passes.alternatives import choose_alternatives
 from pullback.passes.columns import transpose_operands
 from pullback.passes.commute import commute
 from pullback.passes.extremes import read_extremes
@@ -97,6 +98,8 @@ PASSES: Final = (
     Pass("halves", "convert 16-bit arrays where they are read and written", store_halves, gives=STORED),
     Pass("rules", "inline functions with custom rules, which only derivatives need", inline_rules,
          gives=NO_RULES),
+    Pass("alternatives", "take the form of a part that suits the target", choose_alternatives, after=("rules",),
+         asks=True),
     Pass("loops", "remove loops with zero or one step, and states that never change", simplify_loops, after=("rules",)),
     Pass("algebra", "simplify integer arithmetic, and use a test inside its branches", simplify_algebra),
     Pass("deltas", "replace a sum with one nonzero term by that term", solve_deltas, after=("algebra",)),

@@ -19,7 +19,7 @@ from pullback.tracing.ranges import Obligation, conditions
 from pullback.tracing.tracer import current
 from pullback.tracing.tree import Structure
 
-__all__ = ["as_test", "cond", "promoted_cond"]
+__all__ = ["alternatives", "as_test", "cond", "promoted_cond"]
 
 
 def as_test(value: Any, what: str) -> Array:
@@ -64,17 +64,25 @@ def promoted_cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., 
     return _chosen(test, then, otherwise, operands, _promoted)
 
 
+def alternatives(whole: Callable[..., Any], blocks: Callable[..., Any], *operands: Any) -> Any:
+    """Return whole(*operands), or blocks(*operands), equal up to rounding; `passes.alternatives` decides."""
+    return _chosen(as_array(True), whole, blocks, operands, _common, ir.Alternatives)
+
+
 Agreement = Callable[[list[tuple[Structure, list["Array"]]], Position | None], list[DType]]
 
 
 def _chosen(
-    test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], operands: Sequence[Any], agree: Agreement
-) -> Any:
+    test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], operands: Sequence[Any], agree: Agreement,
+    node: type[ir.Choose] = ir.Choose,
+) -> Any:  # fmt: skip
     if isinstance(test, bool):
         return (then if test else otherwise)(*operands)
     tracer = current()
     position = user_position()
     chosen = as_test(test, "cond")
+    if tracer.inside and node is ir.Alternatives:
+        return then(*operands)
     if tracer.inside:
         return _both(chosen, then(*operands), otherwise(*operands), agree, position)
     sides: list[tuple[ir.Block, Structure, list[Array]]] = []
@@ -96,7 +104,7 @@ def _chosen(
             owed += tracer.settle_block(refs, facts)
             sides.append((ir.Block(tuple(scope.statements), tuple(refs)), structure, handles))
     outs = tuple(ir.Ref(n, r.dtype, r.shape) for n, r in zip(names, sides[0][0].results))
-    tracer.emit(ir.Choose(outs, test_ref, sides[0][0], sides[1][0], () if position is None else (position,)), owed)
+    tracer.emit(node(outs, test_ref, sides[0][0], sides[1][0], () if position is None else (position,)), owed)
     return tree.unflatten(sides[0][1], [from_ref(r) for r in outs])
 
 

@@ -16,6 +16,7 @@ from pullback.nn import init
 from pullback.nn.activations import gelu
 from pullback.nn.composition import residual, sequential
 from pullback.nn.layer import layer
+from pullback.nn.layers.causal import SHORTEST, causal_attention
 from pullback.nn.layers.checks import check_count, check_one_of, check_setting
 from pullback.nn.layers.dense import dense
 from pullback.nn.layers.dropout import dropout as dropout_layer
@@ -73,7 +74,9 @@ def attention(
         ShapeError: [E162] `num_heads` does not divide M, or the sizes of the sequences and the mask differ.
         DTypeError: [E122] the mask is not of bools.
     Cost:
-        N L M (2 M + 2 num_kv_heads D) multiply-adds for the products with parameters, 2 N L K M between steps.
+        N L M (2 M + 2 num_kv_heads D) multiply-adds for the products with parameters, 2 N L K M between steps. Memory
+        for N L K num_heads weights. Causal attention of a sequence to itself has, on processors and from 192 steps on,
+        blocks of 64 steps instead: half of the products, and no memory that grows with L². It is without dropout then.
 
     >>> from pullback import nn
     >>> nn.attention(4, is_causal=True, num_kv_heads=2).on("N L 32").type
@@ -132,6 +135,9 @@ def _mean_of_values(
     """
     n, steps, heads, share = queries.shape
     others, each = keys.shape[1], heads // keys.shape[2]
+    numbers = all(isinstance(size, int) for size in (steps, others, heads, share))
+    if is_causal and numbers and steps == others and steps >= SHORTEST and not (dropout and scope.training):
+        return causal_attention(queries, keys, values, mask)
 
     def seen(n: Any, i: Any, j: Any, x: Any, otherwise: Any) -> Any:
         if mask is not None:

@@ -66,6 +66,8 @@ OWN: Final = (
     _rule("dead", "unused statements", "a statement that no result needs is dropped", "rewrite/cse.py"),
     _rule("call.inline", "calls", "once derivatives are taken, a call with custom rules is replaced by its statements",
           "rewrite/calls.py"),
+    _rule("alternatives.form", "two forms of a part", "one of two blocks with the same results stays",
+          "passes/alternatives.py"),
     _rule("algebra.stop_gradient", "constants for derivatives", "stop_gradient(x) = x, when derivatives are taken",
           "rewrite/algebra.py"),
     _rule("call.again", "recursive rules", "inside the rule of a call, a call of the same name takes the same rules, "
