@@ -34,6 +34,10 @@ X_IN_ORDER = "p = order n < 3, m < 7 { x[n, m] }"
 
 
 @pytest.mark.parametrize(("text", "results", "found"), [
+    # elements are read from where the ordered array was stored from
+    ("t = build n < 7, m < 3 { x[m, n] } p = order n < 7, m < 3 { t[n, m] }"
+     " v = build n < 7, m < 3 { x[data(p[n, m], 3), n] }",
+     "v", ["t = build n < 7, m < 3 { x[m, n] }", "v = sort n < 7, m < 3 { t[n, m] }"]),
     # what is put in order
     (X_IN_ORDER, "p", [X_IN_ORDER]),
     ("p = order n < 3, m < 7 { -x[n, m] }", "p",
