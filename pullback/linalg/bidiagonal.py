@@ -9,8 +9,12 @@ from pullback.arrays.creation import eye
 from pullback.arrays.dtypes import finfo
 from pullback.arrays.elementwise import abs as magnitude
 from pullback.arrays.elementwise import sqrt, where
+from pullback.arrays.manipulation import matrix_transpose
+from pullback.linalg.divide import halvings
+from pullback.linalg.divide_bidiagonal import conquered
 from pullback.linalg.qr import product_of, reflection
 from pullback.linalg.rotations import PASSES, WIDE, joined, last_block, parted, turned
+from pullback.linalg.spectra import if_finite, order
 from pullback.tracing.array import Array
 from pullback.tracing.branches import cond as either
 from pullback.tracing.control import fold, scan
@@ -18,14 +22,43 @@ from pullback.tracing.index import build, max_over, sum_over
 
 
 def singular_factors(a: Array) -> tuple[Array, Array, Array]:
-    """Return the columns of U as rows, the singular values in any order, and the columns of V as rows.
+    """Return the columns of U, the singular values, descending, and the columns of V.
 
-    There are at least as many rows as columns. A pass takes several QR steps on the bidiagonal form, and then applies
-    all their rotations to the vectors.
+    There are at least as many rows as columns.
     """
     m, n = a.shape
     d, e, columns, rows = _bidiagonal(a)
-    u, v = parted(product_of(columns, eye(m, n, dtype=a.dtype))), parted(product_of(rows, eye(n, dtype=a.dtype)))
+    size = real(a).extents[1].constant
+    if halvings(size):
+        assert size is not None
+        s, u, v = conquered(d, e, size, _whole)
+        spare = (s.extents[0].constant or size) - size
+    else:
+        (u, s, v), spare = _whole(d, e), 0
+    rank_of = order(-s)
+
+    def chosen(x: Array, shape: Any) -> Array:
+        """The vectors in this order, with zeros below."""
+        return build(shape, lambda i, k: x.at(i, rank_of[k + spare])).astype(a.dtype)  # type: ignore[no-any-return]
+
+    values = if_finite(build(n, lambda k: s[rank_of[k + spare]]), d, e)
+    return product_of(columns, chosen(u, (m, n))), values, product_of(rows, chosen(v, (n, n)))
+
+
+def singular_values(a: Array) -> Array:
+    """Return the singular values alone, descending."""
+    d, e, _, _ = _bidiagonal(a)
+    _, s, _ = _whole(d, e)
+    rank_of = order(-s)
+    return if_finite(build(a.shape[1], lambda k: s[rank_of[k]]), d, e)
+
+
+def _whole(d: Array, e: Array) -> tuple[Array, Array, Array]:
+    """The columns of U, the singular values in any order, and the columns of V, by QR steps.
+
+    A pass takes several steps, and then applies all their rotations to the vectors.
+    """
+    n = d.shape[0]
 
     def steps(d: Array, e: Array, u: Array, v: Array) -> Any:
         (d, e), (c, s, c2, s2) = scan(WIDE, (d, e), lambda state, _: _step_if_any(*state))
@@ -34,10 +67,12 @@ def singular_factors(a: Array) -> tuple[Array, Array, Array]:
     def go(state: Any, _: Any) -> Any:
         return either(_block(*state[:2])[1] > 0, steps, lambda *same: same, *state)
 
-    d, e, u, v = fold(PASSES * n, (d, e, u, v), go)
+    start = parted(eye(n, dtype=d.dtype))
+    d, e, u, v = fold(PASSES * n, (d, e, start, start), go)
     s = magnitude(d) + where(_block(d, e)[1] == 0, 0.0, float("nan"))
-    right = joined(v, a)
-    return joined(u, a), s, build((n, n), lambda k, i: where(d[k] < 0, -right[k, i], right[k, i]))
+    left, right = joined(u, d), joined(v, d)
+    v = build((n, n), lambda i, k: where(d[k] < 0, -right[k, i], right[k, i]))
+    return matrix_transpose(left), s, v
 
 
 def _bidiagonal(a: Array) -> tuple[Array, Array, Any, Any]:
@@ -56,7 +91,11 @@ def _bidiagonal(a: Array) -> tuple[Array, Array, Any, Any]:
         u, t = reflection(build(n, lambda k: conj(x.at(j, k) - change[k])), j + 1)
         along = sum_over(n, lambda k: change[k] * u[k]) / where(top == 0, 1.0, top)
         q = build(m, lambda i: sum_over(n, lambda k: x[i, k] * u[k]) - v[i] * along)
-        return build((m, n), lambda i, k: x[i, k] - s[i] * p[k] - q[i] * conj(t[k])), ((v, s), (u, t))
+
+        def changed(i: Any, k: Any) -> Any:
+            return x[i, k] - where((i >= j) & (k >= j), s[i] * p[k] + q[i] * conj(t[k]), 0)
+
+        return build((m, n), changed), ((v, s), (u, t))
 
     x, (left, right) = scan(n, a, step)
     above = build(n, lambda k: where(k < n - 1, real(x.at(k, k + 1)), 0.0))

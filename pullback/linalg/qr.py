@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final, Literal, NamedTuple
 
 from pullback.arrays.complex import conj, imag, real
 from pullback.arrays.complex import make_complex as complex
@@ -11,7 +13,7 @@ from pullback.arrays.creation import eye
 from pullback.arrays.dtypes import finfo
 from pullback.arrays.elementwise import abs as magnitude
 from pullback.arrays.elementwise import sqrt, where
-from pullback.arrays.manipulation import concat
+from pullback.arrays.manipulation import concat, matrix_transpose
 from pullback.errors import ShapeError
 from pullback.ir.index import cond, prove
 from pullback.linalg.stacks import adjoint, each, each_solved, matrices, rescaled, square_magnitude, system
@@ -24,6 +26,10 @@ from pullback.tracing.custom import emit_call
 from pullback.tracing.index import build, sum_over
 from pullback.tracing.making import describe
 from pullback.tracing.tracer import current
+
+BLOCK: Final = 32  # reflections applied at once
+BLOCKED: Final = 192  # fewer reflections are applied one by one
+PARTS: Final = 4  # of the rows; those before a part stay out of its products
 
 
 class QRResult(NamedTuple):
@@ -165,11 +171,47 @@ def _triangular(a: Array) -> tuple[Array, tuple[Array, Array]]:
 
 
 def product_of(reflections: tuple[Array, Array], start: Array) -> Array:
-    """Apply the inverses of the reflections, the last one first, to the columns of a matrix."""
+    """Apply the inverses of the reflections, the last one first, to the columns of a matrix.
+
+    Vector j of the reflections is zero before element j, so a reflection changes no rows before. Many reflections are
+    applied in blocks by matrix products: the last ones first, to the last rows.
+    """
     vs, scales = reflections
-    n = vs.shape[0]
-    back = lambda q, t: reflected(q, scales[n - 1 - t], vs[n - 1 - t], n - 1 - t)
-    return fold(n, start, back)  # type: ignore[no-any-return]
+    n, count = vs.shape[0], vs.extents[0].constant or 0
+    if count < BLOCKED:
+        back = lambda q, t: reflected(q, scales[n - 1 - t], vs[n - 1 - t], n - 1 - t)
+        return fold(n, start, back)  # type: ignore[no-any-return]
+    part = -(-count // (PARTS * BLOCK)) * BLOCK
+    ends = [*range(0, count, part), count]
+    done = start[count:]
+    for low, high in reversed([*pairwise(ends)]):
+        whole = concat([start[low:high], done])
+        vectors, others = (x[low:high, low:] for x in (vs, scales))
+        done = fold(-(-(high - low) // BLOCK), whole, partial(_block_applied, vectors, others))
+    return done
+
+
+def _block_applied(vs: Array, scales: Array, x: Array, t: Any) -> Array:
+    """Apply the inverses of a block of reflections, counted from the last.
+
+    The product of all I - v scaledᴴ is I - V T Sᴴ with T the inverse of I + the strict upper triangle of Sᴴ V (Bischof
+    and Van Loan, *The WY representation for products of Householder matrices*, 1987).
+    """
+    n, m = vs.shape
+    first = (n - 1) // BLOCK * BLOCK - t * BLOCK
+    v = build((BLOCK, m), lambda c, i: vs.at(first + c, i))
+    s = build((BLOCK, m), lambda c, i: conj(scales.at(first + c, i)))
+    between = s @ matrix_transpose(v)
+
+    def column(inverse: Array, c: Any) -> Array:
+        def at(a: Any, k: Any) -> Any:
+            known = sum_over(BLOCK, lambda j: where(j < c, inverse[a, j] * between[j, c], 0))
+            return inverse[a, k] - where(k == c, known, 0)
+
+        return build((BLOCK, BLOCK), at)  # type: ignore[no-any-return]
+
+    along = fold(BLOCK, eye(BLOCK, dtype=v.dtype), column) @ (s @ x)
+    return x - matrix_transpose(v) @ along  # type: ignore[no-any-return]
 
 
 def reflection(column: Array, j: Any) -> tuple[Array, Array]:

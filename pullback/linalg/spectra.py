@@ -26,6 +26,12 @@ def order(values: Array) -> Array:
     return out
 
 
+def if_finite(values: Array, *parts: Array) -> Array:
+    """Return the values, or NaN unless the vectors they were computed from are finite."""
+    size = sum(sum_over(x.shape[0], lambda k, x=x: magnitude(x[k])) for x in parts)
+    return values + where(size < float("inf"), 0.0, float("nan"))
+
+
 def gaps(values: Array, squares: bool = False) -> Array:
     """F[i, j] = 1 / (v[j] - v[i]) of the values or of their squares, 0 where two values are equal.
 

@@ -19,6 +19,7 @@ from pullback.source import user_position
 from pullback.tracing.arithmetic import broadcast_extents, common_dtype
 from pullback.tracing.array import Array, from_index, shape_text, type_text
 from pullback.tracing.complex_array import is_complex
+from pullback.tracing.control import scan
 from pullback.tracing.index import build
 from pullback.tracing.making import as_array, describe, view
 
@@ -82,8 +83,11 @@ def system(what: str, a: Any, b: Any, *, square: bool = True) -> tuple[Any, Any]
     )
 
 
-def each(what: str, f: Callable[..., Any], *stacks: Array) -> Any:
-    """Apply `f` to every matrix of the stacks, whose leading axes broadcast."""
+def each(what: str, f: Callable[..., Any], *stacks: Array, in_turn: bool = False) -> Any:
+    """Apply `f` to every matrix of the stacks, whose leading axes broadcast.
+
+    With `in_turn` one matrix comes after another, so each takes the steps it needs; else all take steps at once.
+    """
     parts = [real(h) for h in stacks]
     lead = [view(h.extents[:-2], h.settled, h.element, name=h.name) for h in parts]
     extents = broadcast_extents(what, lead, user_position())
@@ -95,7 +99,16 @@ def each(what: str, f: Callable[..., Any], *stacks: Array) -> Any:
         kept = indices[len(indices) - len(own) :]
         return h[tuple(0 if e.constant == 1 else i for e, i in zip(own, kept))] if own else h
 
-    return build(tuple(map(from_index, extents)), lambda *i: f(*(one(h, i) for h in stacks)))
+    def at(*i: Any) -> Any:
+        return f(*(one(h, i) for h in stacks))
+
+    if not in_turn:
+        return build(tuple(map(from_index, extents)), at)
+
+    def rows(rest: Sequence[Any], *i: Any) -> Any:
+        return scan(rest[0], (), lambda _, k: ((), rows(rest[1:], *i, k)))[1] if rest else at(*i)
+
+    return rows(tuple(map(from_index, extents)))
 
 
 def each_solved(what: str, f: Callable[[Array, Array], Array], a: Array, b: Any) -> Array:

@@ -9,8 +9,11 @@ from pullback.arrays.creation import eye
 from pullback.arrays.dtypes import finfo
 from pullback.arrays.elementwise import abs as magnitude
 from pullback.arrays.elementwise import sqrt, where
+from pullback.arrays.manipulation import matrix_transpose
+from pullback.linalg.divide import conquered
 from pullback.linalg.qr import product_of, reflection
 from pullback.linalg.rotations import PASSES, WIDE, joined, last_block, parted, turned
+from pullback.linalg.spectra import if_finite, order
 from pullback.tracing.array import Array
 from pullback.tracing.branches import cond as either
 from pullback.tracing.control import fold, scan
@@ -18,13 +21,30 @@ from pullback.tracing.index import build, sum_over
 
 
 def diagonalized(a: Array) -> tuple[Array, Array]:
-    """Return the eigenvalues of a Hermitian matrix in any order, and the eigenvectors as rows.
-
-    A pass takes several QR steps on the tridiagonal form, and then applies all their rotations to the vectors.
-    """
+    """Return the eigenvalues of a Hermitian matrix, ascending, and the eigenvectors as columns."""
     n = a.shape[0]
     d, e, reflections = _tridiagonal(a)
-    rows = parted(product_of(reflections, eye(n, dtype=a.dtype)))
+    values, vectors = conquered(d, e, real(a).extents[0].constant, _whole)
+    rank_of = order(values)
+    start = build((n, n), lambda i, k: vectors.at(i, rank_of.at(k)))
+    ordered = build(n, lambda k: values[rank_of.at(k)])
+    return if_finite(ordered, d, e), product_of(reflections, start.astype(a.dtype))
+
+
+def eigenvalues(a: Array) -> Array:
+    """Return the eigenvalues of a Hermitian matrix alone, ascending."""
+    d, e, _ = _tridiagonal(a)
+    values, _ = _whole(d, e)
+    rank_of = order(values)
+    return if_finite(build(a.shape[0], lambda k: values[rank_of[k]]), d, e)
+
+
+def _whole(d: Array, e: Array) -> tuple[Array, Array]:
+    """The eigenvalues of a tridiagonal matrix in any order and the eigenvectors as columns, by QR steps.
+
+    A pass takes several steps, and then applies all their rotations to the vectors.
+    """
+    n = d.shape[0]
 
     def steps(d: Array, e: Array, rows: Array) -> Any:
         (d, e), (c, s) = scan(WIDE, (d, e), lambda state, _: _step_if_any(*state))
@@ -33,8 +53,8 @@ def diagonalized(a: Array) -> tuple[Array, Array]:
     def go(state: Any, _: Any) -> Any:
         return either(_block(*state[:2])[1] > 0, steps, lambda *same: same, *state)
 
-    d, e, rows = fold(PASSES * n, (d, e, rows), go)
-    return d + where(_block(d, e)[1] == 0, 0.0, float("nan")), joined(rows, a)
+    d, e, rows = fold(PASSES * n, (d, e, parted(eye(n, dtype=d.dtype))), go)
+    return d + where(_block(d, e)[1] == 0, 0.0, float("nan")), matrix_transpose(joined(rows, d))
 
 
 def _tridiagonal(a: Array) -> tuple[Array, Array, tuple[Array, Array]]:
@@ -51,7 +71,11 @@ def _tridiagonal(a: Array) -> tuple[Array, Array, tuple[Array, Array]]:
         p = build(n, lambda i: sum_over(n, lambda k: where(k > j, conj(x[k, i]) * v[k], 0)))
         half = sum_over(n, lambda i: conj(p[i]) * s[i]) / 2
         w = build(n, lambda i: p[i] - half * v[i])
-        return build((n, n), lambda i, k: x[i, k] - s[i] * conj(w[k]) - w[i] * conj(s[k])), (v, s)
+
+        def changed(i: Any, k: Any) -> Any:
+            return x[i, k] - where((i > j) & (k >= j), s[i] * conj(w[k]) + w[i] * conj(s[k]), 0)
+
+        return build((n, n), changed), (v, s)
 
     x, reflections = scan(n, a, step)
     below = build(n, lambda k: where(k < n - 1, real(x.at(k + 1, k)), 0.0))

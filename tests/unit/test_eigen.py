@@ -79,6 +79,18 @@ def test_hard_matrices() -> None:
     np.testing.assert_allclose(np.prod(w[o:], axis=1), np.linalg.det(many), atol=1e-11)
 
 
+def test_real_matrices_have_conjugate_pairs() -> None:
+    """Exactly; and the blocks of two rows may be nearly triangular, or what is left of a matrix of rank one."""
+    numbers = RNG.integers(-3, 4, size=(500, 4, 4)).astype(float)
+    near = np.array([[0.0, -2, -3, -3], [-1, 2, -2, 3], [1, -1, -1, -1], [-1, -1, -2, -3]])  # -1 twice, without a basis
+    for a in (np.concatenate([numbers, near[None]]), np.ones((1, 40, 40)), RNG.normal(size=(1, 101, 101))):
+        w, v = (np.asarray(x) for x in spectrum(a))
+        for roots in w:
+            assert set(roots.tolist()) == set(roots.conj().tolist())
+        size = np.linalg.norm(a, axis=(1, 2))[:, None, None] + 1e-300
+        np.testing.assert_allclose(a @ v / size, v * w[:, None] / size, atol=5e-15)
+
+
 def test_what_is_not_finite_raises_nothing() -> None:
     w, v = spectrum.interpret(np.full((2, 2), np.nan))
     assert np.isnan(w).any()

@@ -12,6 +12,7 @@ from jaxtyping import Float32, Float64
 
 import pullback as pb
 from pullback import Array, linalg
+from pullback.linalg import divide
 from pullback.testing import check_grads
 
 pytestmark = pytest.mark.slow
@@ -127,6 +128,86 @@ def test_hard_matrices(name: str) -> None:
         *((size * x.conj().T @ x, size * np.eye(len(a))) for x in (v, u, vh)),
     ):
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-14 * size)
+
+
+def divided_matrices(n: int) -> dict[str, Any]:
+    """Matrices that are halved, among them some of which the halves share eigenvalues."""
+    random = np.random.default_rng(n)
+    a, ones = random.normal(size=(n, n)), np.ones(n - 1)
+    glue = np.where(np.arange(n - 1) % 21 == 20, 1e-9, 1.0)
+    basis = np.linalg.qr(a)[0]
+    return {
+        "random": a,
+        "single": a.astype(np.float32),
+        "tall": random.normal(size=(n + 9, n)),
+        "complex": a + 1j * random.normal(size=(n, n)),
+        "zero": np.zeros((n, n)),
+        "diagonal": np.diag(random.normal(size=n)),
+        "nilpotent": np.diag(ones, 1),
+        "second difference": np.diag(2 * np.ones(n)) - np.diag(ones, 1) - np.diag(ones, -1),
+        "glued": np.diag(np.abs(np.arange(n) % 21 - 10.0)) + np.diag(glue, 1) + np.diag(glue, -1),
+        "graded": a * 10.0 ** -np.linspace(0, 30, n),
+        "rank three": a[:, :3] @ a[:3],
+        "equal values": basis * np.where(np.arange(n) % 3, 1.0, 2.0) @ basis.T,
+        "tiny": a * 1e-200,
+        "integers": random.integers(-1, 2, size=(n, n)).astype(float),
+    }
+
+
+@pytest.mark.parametrize(("n", "whole"), [(33, 8), (64, 32), (75, 32), (130, 100)])
+def test_matrices_that_are_divided(n: int, whole: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values and bases to the machine precision times the largest value, for one, two and three halvings."""
+    monkeypatch.setattr(divide, "WHOLE", whole)
+    for a in divided_matrices(n).values():
+        scale = 2.0**600 if 0 < np.abs(a).max() < 1e-100 else 1.0  # NumPy's norms underflow
+        u, s, vh = (np.asarray(x) for x in pb.function(lambda a: linalg.svd(a, full_matrices=False))(a))
+        alone = np.asarray(pb.function(linalg.svdvals)(a))
+        a, s, alone = a * scale, s * scale, alone * scale
+        size = max(np.linalg.norm(a, 2), np.finfo(a.dtype).tiny)
+        wide = a.astype(np.result_type(a.dtype, float))
+        pairs = [(s, np.linalg.svd(wide)[1]), (alone, s), (u * s @ vh, a)]
+        pairs += [(size * x, size * np.eye(n)) for x in (u.conj().T @ u, vh @ vh.conj().T)]
+        if len(a) == n:
+            h = (a + a.conj().T) / 2
+            w, v = (np.asarray(x) for x in pb.function(linalg.eigh)(h))
+            alone = np.asarray(pb.function(linalg.eigvalsh)(h))
+            pairs += [(w, np.linalg.eigvalsh(h.astype(wide.dtype))), (alone, w), (v * w @ v.conj().T, h)]
+            pairs += [(size * v.conj().T @ v, size * np.eye(n))]
+        for found, wanted in pairs:
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=100 * np.finfo(a.dtype).eps * size)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_gives_nan(bad: float) -> None:
+    for n in (5, 40):
+        a = RNG.normal(size=(n, n))
+        a[1, 2] = a[2, 1] = bad
+        found = pb.function(lambda a: (*linalg.eigh(a), *linalg.svd(a), linalg.eigvalsh(a), linalg.svdvals(a)))(a)
+        assert all(np.isnan(x).all() for x in found)
+
+
+def test_stacks_are_their_matrices() -> None:
+    a = RNG.normal(size=(2, 3, 6, 6))
+    decomposed = pb.function(lambda a: (linalg.eigh(a), linalg.svd(a), linalg.eig(a)))
+    for stacked, parts in zip(decomposed(a), zip(*(decomposed(x) for x in a.reshape(6, 6, 6)), strict=True)):
+        for found, wanted in zip(stacked, zip(*parts, strict=True), strict=True):
+            close(np.reshape(found, np.shape(wanted)), wanted)
+
+
+def test_the_gradients_of_divided_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of functions of matrices, whose differences share no code with the vectors' tangents."""
+    monkeypatch.setattr(divide, "WHOLE", 20)
+    n, random = 40, np.random.default_rng(8)
+    a, b, c = random.normal(size=(3, n, n))
+    for f in (
+        lambda a: pb.sum(linalg.eigvalsh(a) ** 3),
+        lambda a: pb.sum(linalg.svdvals(a) ** 3),
+        lambda a: pb.sum((lambda r: (r.eigenvectors * pb.sin(r.eigenvalues)) @ r.eigenvectors.T)(linalg.eigh(a)) * c),
+        lambda a: pb.sum((lambda r: (r.U * pb.sin(r.S)) @ r.Vh)(linalg.svd(a)) * c),
+    ):
+        of, h = traced(f, f"{n} {n}"), 1e-5
+        wanted = (float(of(a + h * b)) - float(of(a - h * b))) / (2 * h)
+        assert np.sum(np.asarray(pb.grad(of)(a)) * b) == pytest.approx(wanted, rel=1e-6)
 
 
 @pytest.mark.parametrize("n", [4, 6, 9])
