@@ -26,8 +26,8 @@ def quasi_triangular(h: Array, rows: Array) -> tuple[Array, Array, Array]:
         The matrix, the vectors as rows, and whether all steps sufficed.
     """
     n = h.shape[0]
-    h = build((n + 1, n + 1), lambda i, j: where((i < n) & (j < n) & (i <= j + 1), h.at(i, j), 0.0))
-    rows = build((n + 1, n), lambda i, j: where(i < n, rows.at(i, j), 0.0))
+    h = build((n + 2, n + 2), lambda i, j: where((i < n) & (j < n) & (i <= j + 1), h.at(i, j), 0.0))
+    rows = build((n + 2, n), lambda i, j: where(i < n, rows.at(i, j), 0.0))
 
     def step(state: Any, _: Any) -> Any:
         t, rows, tries, before = state
@@ -36,13 +36,13 @@ def quasi_triangular(h: Array, rows: Array) -> tuple[Array, Array, Array]:
         start = _start(t, first, last, tries)
 
         def sweep(t: Array, rows: Array) -> Any:
-            t, (v, w) = scan(n - 1, t, lambda t, k: _move(t, k, first, last, start))
+            t, (v, w) = scan(n, t, lambda t, k: _move(t, k, first, last, start))
 
             def reflected(x: Array, k: Any) -> Any:
                 inside = build((), lambda: (k >= first) & (k < last))
                 return either(inside, lambda x: _reflected(x, k, v[k], w[k]), lambda x: x, x)
 
-            return t, fold(n - 1, rows, reflected)
+            return t, fold(n, rows, reflected)
 
         t, rows = either(last > 0, sweep, lambda *same: same, t, rows)
         return t, rows, tries, last

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jaxtyping import Float64
 
 import pullback as pb
 from pullback import linalg
@@ -89,6 +90,18 @@ def test_real_matrices_have_conjugate_pairs() -> None:
             assert set(roots.tolist()) == set(roots.conj().tolist())
         size = np.linalg.norm(a, axis=(1, 2))[:, None, None] + 1e-300
         np.testing.assert_allclose(a @ v / size, v * w[:, None] / size, atol=5e-15)
+
+
+def test_sizes_that_are_open() -> None:
+    """One program for all sizes, of one row on."""
+
+    @pb.function
+    def of(a: Float64[pb.Array, "N N"]):
+        return linalg.eig(a)
+
+    for n in (1, 2, 3, 17):
+        a = RNG.normal(size=(n, n))
+        check(a, of(a))
 
 
 def test_what_is_not_finite_raises_nothing() -> None:
