@@ -27,8 +27,8 @@ arrays: 430, definitions and control structures of APL: 1,300, workers that add 
 of lazy arrays in C: 500, types of lazy arrays and calls: 550, swapping: 330, databases of images: 220, sessions of APL
 that compile: 1,350, exported C in loops over registers: 850, plugins: 430, sequences in networks: 300, counts of steps
 and sparse least squares: 200, two vectors side by side: 120, verbs of sessions in few passes: 440, what
-hand-written C did better: 390, stages of a stencil in one loop and reciprocals of roots: 445, causal attention in blocks
-and products of tables: 415, first calls in NumPy: 520)."""
+hand-written C did better: 390, stages of a stencil in one loop and reciprocals of roots: 445, causal attention in
+blocks and products of tables: 415, first calls in NumPy: 520, eigenvalues by divide and conquer: 909)."""
 WHEEL_BYTES = 2_152_000  # 2,000,000 before calls of lazy arrays in C, APL that compiles, types, plugins, exports
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("pullback", "docs/reference/errors.md", "pyproject.toml", "README.md", "LICENSE", "build_shim.py")
