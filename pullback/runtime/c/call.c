@@ -448,6 +448,7 @@ typedef struct {
     pthread_t thread;
     void (*leave)(void);
     void (*stop_chunks)(int number), (*leave_chunk)(void); /* of the pool, once there is one */
+    int (*is_worker)(void);
 } Guard;
 
 #define INTERRUPTED (-2)
@@ -461,12 +462,15 @@ static int guarding, taken;
 static int64_t looked;
 
 static void on_interrupt(int number, siginfo_t *info, void *context) {
-    if (!guard.active) {
+    int own = pthread_equal(pthread_self(), guard.thread);
+    if (!own && guard.is_worker && guard.is_worker()) {
+        if (guard.active && guard.stop) guard.leave_chunk(); /* comes back where no chunk runs */
+        else pthread_kill(guard.thread, number);
+    } else if (!guard.active) {
         if (before.sa_flags & SA_SIGINFO) before.sa_sigaction(number, info, context);
         else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) before.sa_handler(number);
-    } else if (!pthread_equal(pthread_self(), guard.thread)) {
-        if (guard.stop && guard.leave_chunk) guard.leave_chunk(); /* comes back where no chunk runs */
-        else pthread_kill(guard.thread, number);
+    } else if (!own) {
+        pthread_kill(guard.thread, number);
     } else if (guard.shared) {
         if (guard.stop_chunks) guard.stop_chunks(number);
         else guard.stop = 1;

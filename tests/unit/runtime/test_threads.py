@@ -194,15 +194,111 @@ int main(void) {
 """
 
 
+STALLED = r"""
+#include "pool.c"
+#include <stdio.h>
+enum { CHUNKS = 40 };
+static int64_t times[CHUNKS], seen[2];
+static void task(void *context, int64_t chunk, int64_t worker) {
+    ++seen[worker];
+    ++times[chunk];
+    for (int k = 0; worker && k < 500 && !__atomic_load_n((int64_t *)context, __ATOMIC_ACQUIRE); ++k) usleep(1000);
+    if (!worker) usleep(100);
+    if (!worker && seen[0] == CHUNKS - 1) __atomic_store_n((int64_t *)context, 1, __ATOMIC_RELEASE);
+}
+int main(void) {
+    pb_pool *pool = pb_pool_of(2);
+    for (int round = 0; round < 5; ++round) {
+        int64_t finished = 0;
+        seen[0] = seen[1] = 0;
+        pool->run(pool, task, &finished, CHUNKS);
+        for (int k = 0; k < CHUNKS; ++k)
+            if (times[k] != round + 1) return 1;
+        if (seen[1] > 1) return printf("%d chunks of a worker that stands still\n", (int)seen[1]), 2;
+    }
+    return 0;
+}
+"""
+
+DELAYS = r"""
+#include "pool.c"
+#include <stdio.h>
+enum { CHUNKS = 70, RUNS = 400 };
+static int64_t times[CHUNKS];
+static pthread_t known[WORKERS];
+static int64_t open_to[WORKERS], over;
+static void stand_still(int number) {
+    struct timespec some = {0, 300000};
+    (void)number;
+    nanosleep(&some, NULL);
+}
+static void task(void *context, int64_t chunk, int64_t worker) {
+    sigset_t set;
+    if (!open_to[worker]) {
+        sigemptyset(&set);
+        sigaddset(&set, SIGUSR1);
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+        known[worker] = pthread_self();
+        __atomic_store_n(&open_to[worker], 1, __ATOMIC_RELEASE);
+    }
+    times[chunk] += *(int64_t *)context;
+}
+static void *stop_some(void *none) {
+    for (unsigned k = 1; !__atomic_load_n(&over, __ATOMIC_ACQUIRE); k = k * 1103515245u + 12345u) {
+        int64_t worker = (k >> 16) % WORKERS;
+        if (__atomic_load_n(&open_to[worker], __ATOMIC_ACQUIRE)) pthread_kill(known[worker], SIGUSR1);
+        usleep((k >> 20) % 50);
+    }
+    return none;
+}
+int main(void) {
+    pb_pool *pool = pb_pool_of(WORKERS);
+    pthread_t other;
+    struct sigaction still = {.sa_handler = stand_still, .sa_flags = SA_RESTART};
+    sigaction(SIGUSR1, &still, NULL);
+    pthread_create(&other, NULL, stop_some, NULL);
+    for (int64_t run = 0; run < RUNS; ++run) {
+        int64_t chunks = 2 + run * 7 % (CHUNKS - 1), context = run + 1;
+        for (int64_t k = 0; k < CHUNKS; ++k) times[k] = 0;
+        pool->run(pool, task, &context, chunks);
+        for (int64_t k = 0; k < CHUNKS; ++k)
+            if (times[k] != (k < chunks ? context : 0)) return printf("run %d chunk %d\n", (int)run, (int)k), 1;
+    }
+    __atomic_store_n(&over, 1, __ATOMIC_RELEASE);
+    return pthread_join(other, NULL);
+}
+"""
+
+
+def run_c(text: str, folder: Path, sanitized: bool, workers: int = 2) -> None:
+    """Compile a program that includes the pool, and run it; it gives 0."""
+    (folder / "program.c").write_text(text)
+    flags = f"-DWORKERS={workers} " + ("-fsanitize=thread" if sanitized else "-O2")
+    words = f"cc -std=gnu99 -O1 -g {flags} -pthread -I{Path(pb.__file__).parent / 'runtime' / 'c'} program.c -o program"
+    built = subprocess.run(words.split(), cwd=folder, capture_output=True, text=True, check=False)
+    if sanitized and built.returncode:
+        pytest.skip("the compiler has no thread sanitiser")
+    assert not built.returncode, built.stderr[:4000]
+    result = subprocess.run([folder / "program"], capture_output=True, text=True, timeout=120, check=False)
+    if sanitized and "unexpected memory mapping" in result.stderr:
+        pytest.skip("the thread sanitiser does not run here")
+    assert result.returncode == 0, (result.stdout + result.stderr)[:4000]
+
+
 @needs_threads
 def test_the_pool_has_no_races(tmp_path: Path) -> None:
-    folder = Path(pb.__file__).parent / "runtime" / "c"
-    (tmp_path / "races.c").write_text(RACES)
-    words = f"cc -std=gnu99 -O1 -g -fsanitize=thread -pthread -I{folder} races.c -o races".split()
-    built = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    if built.returncode:
-        pytest.skip("the compiler has no thread sanitiser")
-    result = subprocess.run([tmp_path / "races"], capture_output=True, text=True, timeout=120, check=False)
-    if "unexpected memory mapping" in result.stderr:
-        pytest.skip("the thread sanitiser does not run here")
-    assert result.returncode == 0, result.stderr[:4000]
+    run_c(RACES, tmp_path, sanitized=True)
+
+
+@needs_threads
+def test_a_worker_that_stands_still_holds_one_chunk(tmp_path: Path) -> None:
+    """Its other chunks are stolen: until it has waited for them, all but one are done."""
+    run_c(STALLED, tmp_path, sanitized=False)
+
+
+@needs_threads
+@pytest.mark.parametrize("sanitized", [False, True])
+@pytest.mark.parametrize("workers", [2, 9])
+def test_workers_that_are_stopped_anywhere(tmp_path: Path, sanitized: bool, workers: int) -> None:
+    """Workers, also more than processors, are stopped at any instruction of the pool: each chunk still runs once."""
+    run_c(DELAYS, tmp_path, sanitized, workers)
