@@ -82,9 +82,9 @@ class Machine:
     waits: tuple[float, float] = (0.5, 3.0)
     copied: float = 32.0
     fetched: float = 4.0
-    meeting: float = 20_000
+    meeting: float = 8_000
     often: float = 100_000
-    chunk: float = 6_000
+    chunk: float = 3_000
     waking: float = 200_000
     cores: int = field(default=1, compare=False, repr=False)
 

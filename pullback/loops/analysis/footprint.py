@@ -270,12 +270,24 @@ class Footprint:
         elements: dict[Buffer, int] = {}
         for b, span in spans.items():
             if span is not None:
-                merged = {place: _merged(all_) for place, all_ in runs[b].items()}
+                merged = dict(self._contiguous(place, _merged(all_)) for place, all_ in runs[b].items())
                 distance = gcd(*(c for place in merged for _, c in place))
                 rows[b] = distance, tuple(run for found in merged.values() for run in found)
                 many = sum((high - low + 1) * self._values(i) for i, all_ in merged.items() for low, high in all_)
                 elements[b] = min(many, span[1][1] - span[1][0] + 1)
         return rows, elements
+
+    def _contiguous(self, place: tuple[Term, ...], runs: list[Interval]) -> tuple[tuple[Term, ...], list[Interval]]:
+        """The place and run of an access whose steps leave no gap, such as blocks of a row: one run for all steps."""
+        terms = sorted(place, key=lambda term: -abs(term[1]))
+        while terms and len(runs) == 1:
+            (m, c), (low, high) = terms[-1], runs[0]
+            values = atom_range(m[0], self.ranges) if len(m) == 1 else None
+            if values is None or not 0 < c <= high - low + 1:
+                break
+            runs = [(low + c * values[0], high + c * values[1])]
+            del terms[-1]
+        return tuple(t for t in place if t in terms), runs
 
     def _values(self, terms: tuple[Term, ...]) -> int:
         """The maximal number of values of a sum of variables."""
@@ -394,10 +406,13 @@ def _written_parameters(k: Kernel) -> frozenset[Buffer]:
 def carries(loop: For, sums: Container[Temp] = ()) -> bool:
     """Whether an iteration may leave the loop, or changes an outer temporary other than `sums`."""
     declared = {s.temp for s in nodes.walk(loop.body) if isinstance(s, Let)}
-    return any(
-        isinstance(s, Break) or (isinstance(s, Assign) and s.temp not in declared and s.temp not in sums)
-        for s in nodes.walk(loop.body)
-    )
+    changed = (s.temp for s in nodes.walk(loop.body) if isinstance(s, Assign))
+    return leaves(loop.body) or any(t not in declared and t not in sums for t in changed)
+
+
+def leaves(body: Sequence[Stmt]) -> bool:
+    """Whether statements may leave the loop around them; a `Break` leaves the innermost one."""
+    return any(isinstance(s, Break) or (isinstance(s, If) and leaves((*s.then, *s.otherwise))) for s in body)
 
 
 def independent(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from math import inf, prod
 
 from pullback.ir.dims import evaluate
-from pullback.ir.index import ZERO_INDEX, Atom, Floor, Index, Mod, Var
+from pullback.ir.index import ZERO_INDEX, Atom, Data, Index, Var, some_terms
 from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.footprint import Touched
 from pullback.loops.analysis.intervals import Interval, bound_range, interval, trip_range
@@ -37,6 +37,7 @@ from pullback.state import cached, weakly_cached
 SIZES = 1 << 40  # the size assumed for parameters without one, such as those of inner loops
 SORTED = 30.0  # time to sort elements, as a multiple of copying them
 LITTLE = 100  # operations of a kernel as cheap as a call, or small enough to inline
+FAR = 4  # data of a loop is near if it takes this fraction of the second cache
 NEAR = 20.0  # moving data takes at most this many times as long as computing
 
 
@@ -133,16 +134,58 @@ def _operations(body: Iterable[nodes.Stmt]) -> float:
 
 
 def moving(touched: Touched, machine: Machine) -> float:
-    """The cycles to move the touched data to or from distant memory."""
-    return sum(n * b.dtype.size for b, n in touched.elements.items()) / machine.fetched
+    """The cycles to move the touched data, which may be far unless it is a small part of the second cache."""
+    total = sum(n * b.dtype.size for b, n in touched.elements.items())
+    return total / (machine.copied if total <= machine.caches[1] // FAR else machine.fetched)
 
 
-def moving_whole(buffers: Iterable[Buffer], machine: Machine) -> Cycles:
-    """The cycles to move these buffers as a whole, in terms of dims."""
-    total: Cycles = 0.0
-    for b in buffers:
-        total += _moved(b.elements, b.dtype.size, {}, replace(machine, copied=machine.fetched))
-    return total
+def moving_open(s: nodes.Stmt, values: Mapping[Var, Index], machine: Machine) -> Cycles:
+    """The cycles to move the touched data, in terms of dims: of each buffer the accessed elements, at most all.
+
+    An access counts once for each step of the loops whose variables, or indices that these define, are in its address.
+    """
+    found: dict[tuple[Buffer, Index], Cycles] = {}
+    _accessed((s,), {}, values, found)
+    by_buffer: dict[Buffer, Cycles] = {}
+    for (b, _), n in found.items():
+        by_buffer[b] = by_buffer.get(b, 0.0) + n
+    apart = replace(machine, copied=machine.fetched)
+    wholes = {b: _moved(b.elements, b.dtype.size, {}, apart) for b in by_buffer}
+    each = (min(n * (b.dtype.size / machine.fetched), wholes[b], key=float) for b, n in by_buffer.items())
+    return sum(each, 0.0)
+
+
+def _accessed(
+    body: Iterable[nodes.Stmt], counts: Mapping[Atom, Mapping[nodes.For, Cycles]], values: Mapping[Var, Index],
+    found: dict[tuple[Buffer, Index], Cycles],
+) -> None:
+    """Add the elements of each access; `counts` has the loops that an index variable depends on."""
+    counts = dict(counts)
+    for s in body:
+        for a in nodes.accesses(s):
+            more = a.more if isinstance(a.more, int) else 0
+            found[a.buffer, a.offset] = prod(_loops_of((a.offset,), counts).values(), start=more + 1.0)
+        match s:
+            case nodes.For():
+                own = {s: steps(s, {}, values)}
+                counts[s.var] = {**_loops_of(nodes.statement_indices(s), counts), **own}
+                _accessed(s.body, counts, values, found)
+            case nodes.Loop():
+                _accessed(s.body, counts, values, found)
+            case nodes.If():
+                _accessed((*s.then, *s.otherwise), counts, values, found)
+            case nodes.LetIndex():
+                counts[s.var] = _loops_of(nodes.statement_indices(s), counts)
+            case nodes.Call():
+                found |= {(a.buffer, a.offset): inf for a in s.arguments}
+            case _:
+                pass
+
+
+def _loops_of(
+    indices: Iterable[Index], counts: Mapping[Atom, Mapping[nodes.For, Cycles]]
+) -> dict[nodes.For, Cycles]:
+    return {s: n for i in indices for a in i.every_atom if a in counts for s, n in counts[a].items()}
 
 
 def cycles(
@@ -164,9 +207,7 @@ def steps(s: nodes.For, ranges: Mapping[Atom, Interval], values: Mapping[Var, In
     i = _reached(end) - _reached(least)
     if not i.symbols:
         return 1.0 if most is None else most
-    usual = TYPICAL / s.step
-    if any(isinstance(a, Floor | Mod) for a in i.atoms):
-        usual = max(1, evaluate(i, {d.name: TYPICAL for d in i.symbols})) / s.step
+    usual = _usual(i) / s.step
     return Cost({(Measure(i, usual if most is None else min(usual, most), s.step, most),): 1.0})
 
 
@@ -209,11 +250,19 @@ def _replaced(i: Index, values: _Values) -> Index:
 
 @cached(1 << 14)
 def _reached(i: Index) -> Index:
-    """The index with variables of positive factor at their maxima and others at 0: only dims remain."""
+    """The index with variables of positive factor at their maxima, others and data at 0: only dims remain."""
+    if any(isinstance(a, Data) for a in i.every_atom):
+        i = some_terms(tuple([t for t in i.terms if not any(isinstance(a, Data) for a in some_terms((t,)).every_atom)]))
     while i.free:
         adds = {v: (c := i.coefficient(v)) is not None and (c.constant or 0) > 0 for v in i.free}
         i = Substitution(variables={v: v.extent - 1 if more else ZERO_INDEX for v, more in adds.items()}).index(i)
     return i
+
+
+@cached(1 << 14)
+def _usual(i: Index) -> float:
+    """The usual value of an index of dims, at least 1."""
+    return max(1, evaluate(i, {d.name: TYPICAL for d in i.symbols}))
 
 
 @cached(1 << 14)
@@ -277,7 +326,7 @@ def _moved(count: Index, size: int, ranges: Mapping[Atom, Interval], machine: Ma
     found = interval(count, ranges)
     if found is None or is_endless(found[1]):
         i = _reached(count)
-        return 5.0 + Cost({(Measure(i, TYPICAL),) if i.symbols else (): size / machine.copied})
+        return 5.0 + Cost({(Measure(i, _usual(i)),) if i.symbols else (): size / machine.copied})
     return 5.0 + max(found[1], 0) * size / machine.copied
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial, reduce
-from typing import Final
+from typing import Final, NamedTuple
 
-from pullback.ir.index import Index, Var, as_index, floor_divide
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, floor_divide
 from pullback.ir.types import bool_, f64
 from pullback.loops.analysis.work import SIZES, Cost, Cycles, Measure
 from pullback.loops.program.nodes import WORKERS, For, Let, LetIndex, Stmt, most_chunks
@@ -45,40 +45,79 @@ class Cut:
     body: tuple[Stmt, ...]
 
 
-def open_cut(nest: Sequence[For], most: int) -> Cut:
+def open_cut(nest: Sequence[For], most: int, parts: int = 0) -> Cut:
     """Cut perfectly nested loops into at most `most` chunks, counted at run time.
 
     A chunk is a run of the combined steps, and each loop takes its part of it. With n steps of j:
 
         for i from begin / n to (end - 1) / n: for j from max(begin - i n, 0) to min(end - i n, n)
+
+    Args:
+        parts: the number of statements at the end of the innermost loop that are cut, too: independent loops one after
+            another, whose steps follow each other. Another statement is one step.
     """
     chunk, size = Var("chunk", as_index(Var("chunks", most + 1))), Var("size", SIZES)
-    known: list[Stmt] = []
-    within = [as_index(1)]  # steps of the loops inside each
+    lets: list[Stmt] = []
+    each = [_Part(s, _steps_of(s, lets)) for s in (nest[-1].body[-parts:] if parts else ())]
+    within = [sum((p.steps for p in each), ZERO_INDEX) if parts else as_index(1)]  # steps of what is in each loop
     for s in reversed(nest):
-        assert isinstance(s.lower, Index)
-        upper, own = s.upper, Var("steps", SIZES)
-        if not isinstance(upper, Index):
-            known.append(LetIndex(end := Var("end", SIZES), upper))
-            upper = as_index(end)
-        known.append(LetIndex(own, floor_divide(upper - s.lower + s.step - 1, as_index(s.step)) * within[0]))
+        lets.append(LetIndex(own := Var("steps", SIZES), _steps_of(s, lets) * within[0]))
         within.insert(0, as_index(own))
-    known.append(LetIndex(size, floor_divide(within.pop(0) + chunk.extent - 1, chunk.extent)))
+    lets.append(LetIndex(size, floor_divide(within.pop(0) + chunk.extent - 1, chunk.extent)))
     begin = as_index(chunk) * as_index(size)
-    return Cut(chunk, (*known, _run(nest, within, begin, begin + as_index(size))))
+    return Cut(chunk, (*lets, _run(nest, within, begin, begin + as_index(size), each)))
 
 
-def _run(nest: Sequence[For], within: Sequence[Index], begin: Index, end: Index) -> For:
+class _Part(NamedTuple):
+    """One of several statements that are cut, and its steps."""
+
+    statement: Stmt
+    steps: Index
+
+
+def _steps_of(s: Stmt, lets: list[Stmt]) -> Index:
+    """The steps of a loop, 1 for another statement; definitions are added to `lets`."""
+    if not isinstance(s, For):
+        return as_index(1)
+    assert isinstance(s.lower, Index)
+    upper = s.upper
+    if not isinstance(upper, Index):
+        lets.append(LetIndex(end := Var("end", SIZES), upper))
+        upper = as_index(end)
+    return floor_divide(upper - s.lower + s.step - 1, as_index(s.step))
+
+
+def _run(nest: Sequence[For], within: Sequence[Index], begin: Index, end: Index, parts: Sequence[_Part]) -> For:
     """The loops restricted to the combined steps from `begin` to before `end`."""
     s, n, body = nest[0], within[0], nest[0].body
     assert isinstance(s.lower, Index)
-    if nest[1:]:
+    if nest[1:] or parts:
         start, stop = Var("begin", SIZES), Var("stop", SIZES)
         done = floor_divide(as_index(s.var) - s.lower, as_index(s.step)) * n
         lets = LetIndex(start, largest(as_index(0), begin - done)), LetIndex(stop, smallest(n, end - done))
-        body = (*body[:-1], *lets, _run(nest[1:], within[1:], as_index(start), as_index(stop)))
+        if nest[1:]:
+            inside = [_run(nest[1:], within[1:], as_index(start), as_index(stop), parts)]
+        else:
+            inside = _taken(parts, as_index(start), as_index(stop))
+        body = (*body[: -len(inside)], *lets, *inside)
     first, last = floor_divide(begin, n), floor_divide(end - 1, n) + 1
     return replace(s, lower=s.lower + first * s.step, upper=smallest(s.lower + last * s.step, s.upper), body=body)
+
+
+def _taken(parts: Sequence[_Part], begin: Index, end: Index) -> list[For]:
+    """The parts restricted to the steps from `begin` to before `end`; one step is a loop of at most one."""
+    out: list[For] = []
+    done = ZERO_INDEX
+    for s, n in parts:
+        whole = s if isinstance(s, For) else For(Var("part", 1), ZERO_INDEX, as_index(1), (s,))
+        assert isinstance(whole.lower, Index)
+        first, last = Var("first", SIZES), whole.lower + (end - done) * whole.step
+        lower = as_index(first) * whole.step + whole.lower
+        loop = replace(whole, lower=lower, upper=smallest(last, whole.upper))
+        start = LetIndex(first, largest(ZERO_INDEX, begin - done))
+        out.append(For(Var("part", 1), ZERO_INDEX, as_index(1), (start, loop)))
+        done += n
+    return out
 
 
 def total_work(cycles: Cycles) -> Let:

@@ -12,7 +12,7 @@ iteration fills anew becomes private to the worker. `splitting` splits one call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
 from pullback.ir.index import Index, Var
@@ -127,30 +127,45 @@ class _Sharing:
                     out.append(replace(s, body=self.body(s.body)))
                 case If():
                     out.append(replace(s, then=self.body(s.then), otherwise=self.body(s.otherwise)))
-                case Call() if s.indices is None and self._work(s) >= self.machine.meeting / NEAR:
+                case Call() if self._pays(s):
                     out += self._split(s)
                 case _:
                     out.append(s)
         return self.together(out)
 
-    def _work(self, s: Call) -> float:
+    def _pays(self, s: Call) -> bool:
+        """Whether a call may have enough work to pay for a barrier."""
         found = self._cycles.get(s.kernel)
         if found is None:
             found = self._cycles[s.kernel] = float(cycles((s,), {}, self.machine))
-        return found
+        return s.indices is None and found >= self.machine.meeting / NEAR
 
     def _split(self, s: Call) -> list[Stmt]:
         """Split the call into parallel parts, once per kernel and arrangement of its arrays."""
         call = Splitting(s, self.root, self.sums, self.machine)
         form = call.form
         known = self._known.get(form)
-        if known is not None:
-            self.works |= known[0].works
-            return known[0].again(known[1], s)
-        made = call.statements()
-        self.works |= call.works
-        self._known[form] = call, made
-        return made
+        if known is None:
+            known = self._known[form] = call, call.statements()
+        self.works |= known[0].works
+        made = known[1] if known[0] is call else known[0].again(known[1], s)
+        return self._inner(made, {x.kernel for x in walk(s.kernel.body) if isinstance(x, Call)})
+
+    def _inner(self, made: Iterable[Stmt], kernels: Container[Kernel]) -> list[Stmt]:
+        """Split the calls of these kernels, such as a choice of plans makes, within the parts of a call."""
+        out: list[Stmt] = []
+        for s in made:
+            match s:
+                case For():
+                    out.append(replace(s, body=tuple(self._inner(s.body, kernels))))
+                case If():
+                    then, otherwise = (tuple(self._inner(b, kernels)) for b in (s.then, s.otherwise))
+                    out.append(replace(s, then=then, otherwise=otherwise))
+                case Call() if s.kernel in kernels and self._pays(s):
+                    out += self._split(s)
+                case _:
+                    out.append(s)
+        return out
 
     def together(self, statements: Sequence[Stmt]) -> tuple[Stmt, ...]:
         """Neighboring parallel statements as one where they are independent."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from pullback.ir.index import Atom, Var
+from pullback.ir.index import ZERO_INDEX, Atom, Var, as_index
 from pullback.loops.memory.plan import mentioned
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Assign, Call, For, If, Let, LetIndex, Stmt
@@ -20,6 +20,14 @@ class Piece:
     whole: tuple[Stmt, ...]
     chunk: Var | None = None
     private: frozenset[Buffer] = frozenset()  # parameters that are private to the worker
+
+    @property
+    def only_call(self) -> Call | None:
+        """The call that is all of the piece, on whole parameters; None if there is anything else."""
+        first = self.body[0] if len(self.body) == 1 and not self.chunk else None
+        if not isinstance(first, Call) or first.indices is not None:
+            return None
+        return first if all(a.offset is ZERO_INDEX for a in first.arguments) else None
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,35 @@ def all_pieces(parts: Iterable[Part]) -> list[Piece]:
     return out
 
 
+def joined(parts: Iterable[Part], apart: Callable[[Part, Part], bool]) -> tuple[Part, ...]:
+    """Join consecutive pieces, and each part that may run earlier to the first region that is `apart` from it."""
+    out: list[Part] = []
+    for p in _merged(parts):
+        k = len(out)  # it may run before the parts from k on
+        while k and not isinstance(p, Around) and apart(out[k - 1], p):
+            k -= 1
+        others = [(n, other) for n, other in enumerate(out[k:], k) if not isinstance(other, Around)]
+        regions = [(n, other) for n, other in others if isinstance(other, Region)]
+        if not isinstance(p, Around) and (regions or (others and isinstance(p, Region))):
+            n, other = (regions or others)[0]
+            out[n] = Region((*pieces_of(other), *pieces_of(p)))
+        else:
+            out = _merged((*out, p))
+    return tuple(out)
+
+
+def _merged(parts: Iterable[Part]) -> list[Part]:
+    """The parts with consecutive pieces as one."""
+    out: list[Part] = []
+    for p in parts:
+        last = out[-1] if out else None
+        if isinstance(last, Piece) and isinstance(p, Piece):
+            out[-1] = Piece(following(last.body, p.body), (*last.whole, *p.whole))
+        else:
+            out.append(p)
+    return out
+
+
 def needed(body: tuple[Stmt, ...], before: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """The statements after the definitions that they use, directly or not."""
     if not before:
@@ -79,6 +116,11 @@ def following(first: tuple[Stmt, ...], then: tuple[Stmt, ...]) -> tuple[Stmt, ..
     """The statements of both lists, with shared definitions only once."""
     known = {id(s) for s in first}
     return (*first, *(s for s in then if id(s) not in known))
+
+
+def scoped(lets: tuple[Stmt, ...], s: Stmt) -> list[Stmt]:
+    """A statement in a block with its definitions, which may be repeated elsewhere."""
+    return [For(Var("block", 1), ZERO_INDEX, as_index(1), (*lets, s))] if lets else [s]
 
 
 def names_in(body: tuple[Stmt, ...]) -> set[Temp | Atom]:

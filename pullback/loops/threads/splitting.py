@@ -22,17 +22,18 @@ from pullback.loops.analysis.footprint import (
     Touched,
     collide,
     independent,
+    leaves,
     located,
     touched,
     written,
 )
 from pullback.loops.analysis.intervals import Interval, bound_range, trip_range
+from pullback.loops.analysis.rows import rows_apart
 from pullback.loops.analysis.separate import separate
-from pullback.loops.analysis.work import NEAR, Cost, Cycles, cycles, definitions, moving, moving_whole, steps
+from pullback.loops.analysis.work import NEAR, Cost, Cycles, cycles, definitions, moving, moving_open, steps
 from pullback.loops.plain.builder import free_variables
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
-    Break,
     Call,
     Comment,
     For,
@@ -66,15 +67,18 @@ from pullback.loops.threads.pieces import (
     all_pieces,
     buffers_in,
     following,
+    joined,
     names_in,
     needed,
     pieces_of,
+    scoped,
 )
 from pullback.machine import Machine
 
 MOST = 64  # chunks of a loop
 HALF = 0.5  # fraction of a loop that must be shared out inside for its sums to stay in order
 FEW, FEW_OPEN = 8, 2  # too few trips to share evenly; for an unknown number of trips
+OWN = 1_000  # least cycles of a step of one of several loops that are cut together
 MOSTLY = 0.9  # fraction of a body that must be shared out for the loop to stay around it
 
 Form = tuple[Kernel, tuple[tuple[int, Index], ...]]  # a kernel, and which of its parameters share a buffer
@@ -132,7 +136,7 @@ class Splitting:
             if self._uneven(pieces):
                 self.cutting = False
                 continue
-            if not any(p.chunk for p in pieces):
+            if not any(p.chunk or p.only_call for p in pieces):
                 return [self.call]
             private = {b for p in pieces for b in p.private}
             carried = {b for p in pieces for b in first_reads(p.body, {}) if b in private}
@@ -173,7 +177,7 @@ class Splitting:
                     ranges[s.var] = bound_range(s.value, ranges)
             elif not isinstance(s, Comment):
                 out += self._part(s, ranges, before)
-        return self._joined(out, ranges)
+        return joined(out, lambda a, b: self._apart(a, b, ranges))
 
     def _clusters(self, body: Sequence[Stmt]) -> list[tuple[Stmt, ...]]:
         """Group the statements that share a temporary other than a mere definition."""
@@ -238,7 +242,7 @@ class Splitting:
 
     def _added(self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]) -> list[Part]:
         """The loop with partial sums of its accumulated buffers; empty if it does not pay."""
-        common = self._common(s, ranges)
+        common = None if self.added.keys() & buffers_in((s,)) else self._common(s, ranges)  # not again
         cut = None if common is None else self._cut(s, ranges, MOST_SUMS)
         if common is None or cut is None or cut.chunk in self.works:
             return []
@@ -276,16 +280,18 @@ class Splitting:
         top = [x for x in self.kernel.body if mine & buffers_in((x,))]
         return not begun or (top == [s] and len(views) == len(begun))
 
-    def _cut(self, s: For, ranges: Mapping[Atom, Interval], most: int, inside: Sequence[For] = ()) -> Cut | None:
-        """The loop in chunks, with loops `inside` that make up a nest with it; None where it cannot be cut."""
+    def _cut(
+        self, s: For, ranges: Mapping[Atom, Interval], most: int, inside: Sequence[For] = (), parts: int = 0
+    ) -> Cut | None:
+        """The loop in chunks, with loops `inside` and the last `parts` of them; None where it cannot be cut."""
         trips = self._trips(s, ranges)
         if trips is None or not isinstance(s.lower, Index):
             return None
         total = self._work(s, ranges, self.machine.chunk * most)
         if self.open or isinstance(trips, Cost):
-            cut = open_cut((s, *inside), most)
-            every = prod((steps(x, ranges, self.values) for x in inside), start=trips)
-            self.works[cut.chunk] = total, every, bool(inside)
+            cut = open_cut((s, *inside), most, parts)
+            every = self._steps((s, *inside), parts, ranges)
+            self.works[cut.chunk] = total, every, bool(inside or parts)
             return cut
         size = int(-(-trips // max(2, min(most, int(float(total) / self.machine.chunk)))))
         chunk = Var("chunk", int(-(-trips // size)))
@@ -316,6 +322,33 @@ class Splitting:
             lets, private = following(lets, seen), private | own
         return nest, tuple(d for d in lets if d not in known), private
 
+    def _side_by_side(
+        self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]
+    ) -> tuple[int, tuple[Stmt, ...]]:
+        """The number of independent statements at the end of a loop that are cut with it; what their bounds need."""
+        parts = [x for x in s.body if not isinstance(x, LetIndex | Comment)]
+        within = {**ranges, s.var: trip_range(s, ranges)}
+        each = [self._usual(p.body, {**within, p.var: trip_range(p, within)}) for p in parts if isinstance(p, For)]
+        if not self.open or len(parts) < 2 or max(each, default=0) < OWN or tuple(parts) != s.body[-len(parts) :]:
+            return 0, ()
+        if separate(s, self.places) != frozenset() or not all(isinstance(p, For | If) for p in parts):
+            return 0, ()
+        inner = (*before, *(x for x in s.body if isinstance(x, LetIndex)))
+        lets: tuple[Stmt, ...] = ()
+        for p in [p for p in parts if isinstance(p, For)]:
+            seen = self._seen(p, inner)
+            alone = isinstance(p.lower, Index) and self._private(p, within) == frozenset()
+            if seen is None or not alone or s.var in names_in((replace(p, body=()), *seen)):
+                return 0, ()
+            lets = following(lets, seen)
+        return len(parts), tuple(d for d in lets if d not in before)
+
+    def _steps(self, nest: Sequence[For], parts: int, ranges: Mapping[Atom, Interval]) -> Cycles:
+        """The combined steps of loops, and of the last `parts` statements inside."""
+        last = nest[-1].body[-parts:] if parts else ()
+        inner = sum((steps(p, ranges, self.values) if isinstance(p, For) else 1.0 for p in last), 0.0)
+        return prod((steps(x, ranges, self.values) for x in nest), start=inner if parts else 1.0)
+
     def _fills(self, head: tuple[Stmt, ...], loop: For, private: frozenset[Buffer]) -> bool:
         """Whether the code before an independent loop only fills worker-private memory."""
         if all(isinstance(x, LetIndex | Comment) for x in head):
@@ -331,18 +364,18 @@ class Splitting:
 
     def _part(self, s: Stmt, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]) -> list[Part]:
         plain = Piece(needed((s,), before), (s,))
-        if not self._worth(s, ranges) or any(isinstance(x, Break) for x in nodes.walk((s,))):
+        if not self._worth(s, ranges) or leaves(s.body if isinstance(s, For) else (s,)):
             return [plain]
         lets = self._seen(s, before) if isinstance(s, For | If) else None
         if isinstance(s, If) and isinstance(s.test, Holds) and lets is not None:
             then, otherwise = (self._parts(b, ranges, before) for b in (s.then, s.otherwise))
-            both = all_pieces((*then, *otherwise))
-            return [Around(s, then, otherwise, lets) if any(p.chunk for p in both) else plain]
+            gains = any(p.chunk or p.only_call for p in all_pieces((*then, *otherwise)))
+            return [Around(s, then, otherwise, lets) if gains else plain]
         if not isinstance(s, For):
             return [plain]
         private = self._private(s, ranges)
         if private is not None:
-            return [self._shared_out(s, ranges, before, private) or plain]
+            return self._shared_out(s, ranges, before, private) or [plain]
         inside: tuple[Part, ...] = ()
         if lets is not None:
             within = {**ranges, s.var: trip_range(s, ranges)}
@@ -379,7 +412,7 @@ class Splitting:
         if computed is None:
             computed = self._cycles[s] = cycles((s,), ranges, self.machine, self.values)
         if isinstance(computed, Cost):
-            moved = computed if ranges else moving_whole(buffers_in((s,)), self.machine)
+            moved = computed if ranges else moving_open(s, self.values, self.machine)
             return max(computed, moved, key=float)
         near = computed >= least or computed < least / NEAR
         return computed if near else max(computed, moving(self._touched(s, ranges), self.machine))
@@ -398,6 +431,8 @@ class Splitting:
                 found &= {self.places[b].buffer for b in self.kernel.scratch}
             if found is None or found - self.own.keys():
                 found = independent(s, self.places, ranges, sums)
+            if self.open and found and found - self.own.keys():
+                found -= rows_apart(s, found, self.places)
             self._independent[s] = found
         return self._independent[s]
 
@@ -448,28 +483,57 @@ class Splitting:
 
     def _shared_out(
         self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...], private: frozenset[Buffer]
-    ) -> Part | None:
-        """The loop in chunks, or around parts that are better cut; None if neither is possible."""
+    ) -> list[Part]:
+        """The loop in chunks, or around parts that are better cut; empty if neither is possible."""
         trips = self._trips(s, ranges)
         if trips is None or not isinstance(s.lower, Index):
-            return None
+            return []
         total = float(self._work(s, ranges, self.machine.chunk * MOST))
         nest, lets, private = self._nest(s, ranges, before, private)
-        every = prod((steps(x, ranges, self.values) for x in nest[1:]), start=trips)
+        parts, also = self._side_by_side(nest[-1], ranges, before)
+        every = self._steps(nest, parts, ranges)
         wanted = max(2, min(MOST, int(total / self.machine.chunk)))
         if float(every) * self.around < min(FEW_OPEN if isinstance(every, Cost) else FEW, wanted):
             within, before_it = {**ranges, s.var: trip_range(s, ranges)}, self.around
             self.around *= max(1, int(float(trips))) if _is_nest(s) else 1
             inner = self._parts(s.body, within, before)
             self.around = before_it
-            if len(inner) == 1 and isinstance(inner[0], Region) and not isinstance(trips, Cost):
-                if not any(p.chunk in self.works for p in inner[0].pieces):
-                    return Region(tuple(self._outer(s, int(trips), p, before, private) for p in inner[0].pieces))
-            shared, seen = self._shared(inner, within, 2 * self.machine.meeting), self._seen(s, before)
-            if seen is not None and shared > MOSTLY * total / float(trips):
-                return Around(s, inner, lets=seen)
-        cut = self._cut(s, ranges, MOST, nest[1:])
-        return None if cut is None else Region((Piece(needed((*lets, *cut.body), before), (s,), cut.chunk, private),))
+            mostly = MOSTLY * total / float(trips)
+            if not isinstance(trips, Cost) and (len(inner) == 1 or self._shared(inner, within, 0) > mostly):
+                apart = self._distributed(s, int(trips), inner, ranges, before, private)
+                if apart:
+                    return apart
+            seen = self._seen(s, before)
+            if seen is not None and self._shared(inner, within, 2 * self.machine.meeting) > mostly:
+                return [Around(s, inner, lets=seen)]
+        cut = self._cut(s, ranges, MOST, nest[1:], parts)
+        body = () if cut is None else needed((*lets, *also, *cut.body), before)
+        return [] if cut is None else [Region((Piece(body, (s,), cut.chunk, private),))]
+
+    def _distributed(
+        self, s: For, trips: int, inner: Sequence[Part], ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...],
+        private: frozenset[Buffer],
+    ) -> list[Part]:
+        """Each part of an independent loop over all iterations, so that a part needs one barrier; empty if impossible.
+
+        for i < 4: {parallel for c: A(i, c); B(i)}  -->  parallel for i < 4, c: A(i, c); for i < 4: B(i)
+        """
+        pieces = all_pieces(inner)
+        own = private | self.added.keys()  # one for all iterations: a part may not leave anything there for another
+        used = [buffers_in(p.body) & (own | p.private) for p in pieces]
+        regions = any(isinstance(p, Region) for p in inner) and not any(isinstance(p, Around) for p in inner)
+        crossing = len(inner) > 1 and sum(map(len, used)) > len(frozenset().union(*used))
+        if not regions or crossing or any(p.chunk in self.works for p in pieces):
+            return []
+        out: list[Part] = []
+        for p in inner:
+            whole = [x for piece in pieces_of(p) for x in piece.whole] if isinstance(p, Region | Piece) else []
+            loop = replace(s, body=tuple(whole))
+            if isinstance(p, Region) or (isinstance(p, Piece) and self._worth(loop, ranges)):
+                out.append(Region(tuple(self._outer(s, trips, x, before, private) for x in pieces_of(p))))
+            elif isinstance(p, Piece):
+                out.append(Piece(needed((replace(s, body=p.body),), before), (loop,)))
+        return out
 
     def _outer(self, s: For, trips: int, inner: Piece, before: tuple[Stmt, ...], private: frozenset[Buffer]) -> Piece:
         """Extend a piece of the loop's body over the loop's iterations."""
@@ -484,24 +548,6 @@ class Splitting:
         lets = () if inner.chunk is None else (LetIndex(inner.chunk, modulo(as_index(chunk), count)),)
         body = following(needed((*lets, first), before), rest)
         return Piece(body, (replace(s, body=inner.whole),), chunk, private | inner.private)
-
-    def _joined(self, parts: Sequence[Part], ranges: Mapping[Atom, Interval]) -> tuple[Part, ...]:
-        """Join independent neighbors to one region, and other consecutive pieces to one piece."""
-        runs: list[Part] = []
-        for p in parts:
-            last = runs[-1] if runs else None
-            if isinstance(last, Piece) and isinstance(p, Piece):
-                runs[-1] = Piece(following(last.body, p.body), (*last.whole, *p.whole))
-            else:
-                runs.append(p)
-        out: list[Part] = []
-        for p in runs:
-            last = out[-1] if out else None
-            if not isinstance(last, None | Around) and not isinstance(p, Around) and self._apart(last, p, ranges):
-                out[-1] = Region((*pieces_of(last), *pieces_of(p)))
-            else:
-                out.append(p)
-        return tuple(out)
 
     def _apart(self, a: Part, b: Part, ranges: Mapping[Atom, Interval]) -> bool:
         left, right = ([s for p in all_pieces((x,)) for s in p.whole] for x in (a, b))
@@ -521,15 +567,19 @@ class Splitting:
                     tasks = [Task(self._task(x), x.chunk or Var("chunk", 1)) for x in p.pieces]
                     out.append(Parallel(tuple(tasks)))
                 case Around(outside=For() as loop):
-                    out += _scoped(p.lets, replace(loop, body=tuple(self._emit(p.inside))))
+                    out += scoped(p.lets, replace(loop, body=tuple(self._emit(p.inside))))
                 case Around(outside=If() as test):
                     then, otherwise = self._emit(p.inside), self._emit(p.otherwise)
-                    out += _scoped(p.lets, replace(test, then=tuple(then), otherwise=tuple(otherwise)))
+                    out += scoped(p.lets, replace(test, then=tuple(then), otherwise=tuple(otherwise)))
         return out
 
     def _task(self, p: Piece) -> Call:
-        """The call of a kernel that does a piece."""
+        """The call of a kernel that does a piece; a piece that only calls a kernel is that call."""
         k = self.kernel
+        homes = dict(zip(k.params, self.call.arguments, strict=True))
+        inner = p.only_call
+        if inner and all(a.buffer in homes.keys() - self.copies.keys() for a in inner.arguments):
+            return Call(inner.kernel, tuple(homes[a.buffer] for a in inner.arguments))
         touched, changed = buffers_in(p.body), written(p.body, {})
         views = [*zip(k.params, self.call.arguments, strict=True), *self.added.items()]
         pairs = [(b, View(self.copies[b]) if b in self.copies else a) for b, a in views if b in touched]
@@ -537,11 +587,6 @@ class Splitting:
         kernel = Kernel(k.name, tuple(b for b, _ in pairs), free_variables(p.body), p.body, k.comment, None, scratch,
                         k.fresh & frozenset(changed), choice=k.choice)
         return Call(kernel, tuple(a for _, a in pairs))
-
-
-def _scoped(lets: tuple[Stmt, ...], s: Stmt) -> list[Stmt]:
-    """A statement in a block with its definitions, which may be repeated elsewhere."""
-    return [For(Var("block", 1), ZERO_INDEX, as_index(1), (*lets, s))] if lets else [s]
 
 
 def _is_nest(s: For) -> bool:

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from pullback.ir.index import ZERO_INDEX, Var, as_index
+from pullback.ir.index import ZERO_INDEX, Var, as_index, cond
 from pullback.ir.types import f32
-from pullback.loops.program.nodes import Call, Fill, For, Kernel, LetIndex, Parallel, Stmt, Store, walk
-from pullback.loops.program.values import Buffer, Literal, Load, Type, View, smallest
+from pullback.loops.program.nodes import Call, Fill, For, If, Kernel, LetIndex, Parallel, Stmt, Store, walk
+from pullback.loops.program.values import Buffer, Holds, Literal, Load, Type, View, smallest
 from pullback.loops.threads.chunks import open_cut
 from pullback.loops.threads.splitting import Splitting
 from pullback.machine import GENERIC
@@ -39,6 +39,34 @@ def test_each_step_is_in_one_chunk(depth: int, chunks: int) -> None:
         taken.update(at for _, at in Steps({}).body(cut.body, {count: chunks, cut.chunk: chunk}, {}).writes)
     assert taken == Counter(at for _, at in Steps({}).body(nest()[:1], {}, {}).writes)
     assert len(taken) == 60
+
+
+def side_by_side() -> For:
+    """Rows of two loops with a test between them, which the last row fails."""
+    i, j, k = Var("i", 5), Var("j", 9), Var("k", 9)
+    row = as_index(i) * 32
+    test = If(Holds((cond(">=", 3 - as_index(i)),)), (Store(OUT, row + 9, ONE),))  # type: ignore[arg-type]
+    first = For(j, as_index(1), as_index(8), (Store(OUT, row + as_index(j), ONE),), 3)
+    second = For(k, ZERO_INDEX, smallest(as_index(4), as_index(7)), (Store(OUT, row + 10 + as_index(k), ONE),))
+    return For(i, ZERO_INDEX, as_index(5), (LetIndex(Var("aside", 5), as_index(i)), first, test, second))
+
+
+@pytest.mark.parametrize("outer", [0, 1])
+@pytest.mark.parametrize("chunks", [1, 2, 3, 7, 12, 39, 40, 64])
+def test_loops_side_by_side_are_cut_together(outer: int, chunks: int) -> None:
+    loop = side_by_side()
+    o = Var("o", 2)
+    nest = [For(o, ZERO_INDEX, as_index(2), (loop,)), loop][1 - outer :]
+    cut = open_cut(nest, 64, 3)
+    count = cut.chunk.extent.single
+    assert count is not None
+    taken: Counter[int] = Counter()
+    for chunk in range(chunks):
+        taken.update(at for _, at in Steps({}).body(cut.body, {count: chunks, cut.chunk: chunk}, {}).writes)
+    whole = {at for _, at in Steps({}).body(nest[:1], {}, {}).writes}
+    assert taken.keys() == whole
+    assert outer or taken == Counter(whole)
+    assert len(whole) == 5 * (3 + 4) + 4
 
 
 def parts(loops_fill: bool, independent: bool) -> bool:

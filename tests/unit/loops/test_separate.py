@@ -1,4 +1,4 @@
-"""`loops.analysis.separate`: what it says of loops, against what their iterations touch when they run step by step."""
+"""`separate` and `rows_apart`: what they say of loops, against what iterations touch when they run step by step."""
 
 from __future__ import annotations
 
@@ -12,10 +12,24 @@ import numpy as np
 import pytest
 
 from pullback.ir.dims import solve_dims
-from pullback.ir.index import ZERO_INDEX, Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index
+from pullback.ir.index import (
+    ZERO_INDEX,
+    Atom,
+    Cond,
+    Data,
+    DimSymbol,
+    Floor,
+    Index,
+    Mod,
+    Var,
+    as_index,
+    cond,
+    floor_divide,
+)
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
 from pullback.ir.types import f32
+from pullback.loops.analysis.rows import rows_apart
 from pullback.loops.analysis.separate import separate
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Call, For, If, LetIndex, Stmt, Store
@@ -223,6 +237,8 @@ class Steps:
         every = [self.body(s.body, {**env, s.var: k}, homes) for k in trips]
         places = {b: View(home, as_index(first)) for b, (home, first) in homes.items()}
         found = separate(s, places)
+        if found and not s.independent:
+            found -= rows_apart(s, found, places)
         if s.independent or found == frozenset():
             self.claimed += len(every) > 1
             assert_independent(s, every)
@@ -301,6 +317,77 @@ def test_what_is_separate() -> None:
     assert separate(loop(lambda i: nodes.Assign(temp, ONE)), {}) is None
     assert separate(loop(lambda i: nodes.Assign(temp, ONE)), {}, (temp,)) == frozenset()
     assert separate(loop(lambda i: nodes.Break()), {}) is None
+
+
+N, P = (DimSymbol(name) for name in "NP")
+ROW, PLACE = Var("row", as_index(N)), Var("place", as_index(P))
+row, place, n, p = map(as_index, (ROW, PLACE, N, P))
+
+
+def changed(at: Index, needs: Index | None = None, lanes: int = 1) -> Store:
+    """An element, or several, in place of what lies there or at another index."""
+    return Store(OUT, at, Load(OUT, at if needs is None else needs, Type(f32, lanes)))
+
+
+def rows(*body: Stmt, step: int = 1) -> For:
+    return For(ROW, ZERO_INDEX, n - (step - 1), body, step)
+
+
+def along(body: Stmt, end: Index = p, step: int = 1, start: Index = ZERO_INDEX) -> For:
+    return For(PLACE, start, end, (body,), step)
+
+
+def eight(test: Index) -> If:
+    """The first eight elements of a row, where a test says so."""
+    return If(Holds((cond(">=", test),)), (changed(row * p, lanes=8),))  # type: ignore[arg-type]
+
+
+APART = {
+    "elements": rows(changed(row)),
+    "rows": rows(along(changed(row * p + place))),
+    "rows of another distance": rows(along(changed(row * (p + 3) + place))),
+    "rows of two arrays in one": rows(along(changed(row * p * 2 + place, row * p * 2 + p + place))),
+    "columns": For(PLACE, ZERO_INDEX, p, (For(ROW, ZERO_INDEX, n, (changed(row * p + place),)),)),
+    "planes": rows(along(changed(row * p + place, n * p * 2 + row * p + place))),
+    "vectors": rows(along(changed(row * p + place, lanes=4), p - 3, 4)),
+    "whole vectors": rows(along(changed(row * p + place, lanes=4), floor_divide(p, as_index(4)) * 4, 4)),
+    "two rows in each step": rows(along(changed(row * p + place)), along(changed(row * p + p + place)), step=2),
+    "a place of a row": rows(LetIndex(PLACE, smallest(as_index(7), p - 1)), changed(row * p + place)),
+    "where they are inside": rows(eight(p - 8)),
+}
+TOGETHER = {
+    "the next element": rows(changed(row, row + 1)),
+    "the next row": rows(along(changed(row * p + place, row * p + p + place))),
+    "half a row": rows(along(changed(row * p + place * 2))),
+    "vectors beyond the end": rows(along(changed(row * p + place, lanes=4), p, 4)),
+    "one row": rows(along(changed(place))),
+    "two rows in steps of one": rows(along(changed(row * p + place)), along(changed(row * p + p + place))),
+    "a test that says too little": rows(eight(p - 7)),
+    "two lengths of rows": rows(along(changed(row * p + place)), along(changed(row * (p + 1) + place))),
+    "two arrays in one": rows(along(changed(row * p + place)), along(changed(row * p + place + 1))),
+}
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 19])
+@pytest.mark.parametrize("name", APART)
+def test_rows_that_are_apart(name: str, size: int) -> None:
+    loop = APART[name]
+    assert rows_apart(loop, {OUT}, {}) == {OUT}
+    Steps({"N": 6, "P": size}).body((loop,), {}, {})
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_rows_that_are_not_proven_apart(name: str) -> None:
+    assert not rows_apart(TOGETHER[name], {OUT}, {})
+
+
+def test_an_array_behind_another_in_memory_is_in_other_planes() -> None:
+    """Parameters of a kernel that lie in one array: one row of it is read, and the next is written."""
+    x = Buffer("x", f32, (as_index(4096),), "parameter", as_index(4096))
+    copied = For(PLACE, ZERO_INDEX, p, (Store(OUT, place, Load(x, place, Type(f32))),))
+    whole = Buffer("whole", f32, (as_index(4096),), "arena", as_index(4096), True)
+    for distance, found in ((p, {whole}), (p - 1, set())):
+        assert rows_apart(copied, {whole}, {x: View(whole), OUT: View(whole, distance)}) == found
 
 
 @pytest.mark.parametrize("step", [1, 2])

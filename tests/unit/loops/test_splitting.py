@@ -226,6 +226,8 @@ CASES: dict[str, Sequence[Stmt]] = {
     "enough around many": [loop(I, 8, SQUARE)],
     "few around many and little": [loop(I, 3, SQUARE, put(Z, I))],
     "few around many twice": [loop(I, 3, SQUARE, loop(K, 20, put(Z, i * 20 + K)))],
+    "few around one thing and another": [loop(I, 3, SQUARE, loop(K, 50, put(Z, i * 50 + K, load(Y, i * 50 + K))))],
+    "few around many and what follows": [loop(I, 3, SQUARE, put(Z, I, load(Y, i * 50)))],
     "few around few around many": [loop(K, 2, loop(I, 3, loop(J, 50, put(Y, k * 150 + i * 50 + J))))],
     "a triangle": [loop(I, 3, loop(J, i * 5 + 3, put(Y, i * 50 + J)))],
     "few, whose number varies": [loop(K, 2, loop(I, smallest(k + 2, as_index(3)), loop(J, 50, onto(
@@ -253,7 +255,14 @@ CASES: dict[str, Sequence[Stmt]] = {
     "a line of the step before": [loop(I, 50, *AFTER_LINE)],
     "a line of the step before, whatever it says": [loop(I, 50, *AFTER_LINE, free=True)],
     "a line that keeps something": [loop(I, 50, loop(J, 10, put(LINE, J, load(X, i * 20 + J))), THROUGH_LINE[1])],
+    "a line of few steps": [loop(I, 3, FILL, *THROUGH_LINE)],
     # neighbors and branches
+    "one that may run before another": [loop(I, 30, put(Y, I)), loop(J, 40, put(Z, J, load(Y, J))),
+                                        loop(K, 10, put(W, K))],
+    "one that may not run before": [loop(I, 30, put(Y, I)), loop(J, 40, put(Z, J, load(Y, J))),
+                                    loop(K, 10, put(W, K, load(Z, K)))],
+    "one before what is no loop": [loop(I, 30, put(Y, I)), put(Z, as_index(3), load(Y, as_index(3))),
+                                   loop(K, 10, put(W, K))],
     "neighbors": [loop(I, 30, put(Y, I)), loop(J, 40, put(Z, J))],
     "neighbors that share": [loop(I, 30, put(Y, I)), loop(J, 40, put(Z, J, load(Y, J)))],
     "neighbors around little": [loop(I, 30, put(Y, I)), put(Z, as_index(7)), put(Z, as_index(8)),
@@ -271,8 +280,8 @@ EXACT = ("a sum", "sums of columns", "sums of few rows")
 MEMORY = [name for name in CASES if name.startswith("a line ")]
 SELDOM = replace(EAGER, often=10000)
 WORK: dict[str, tuple[str, Machine]] = {
-    "chunks for twenty": ("even", replace(EAGER, chunk=20)), "chunks for six": ("even", replace(EAGER, chunk=60)),
-    "too little to meet": ("neighbors", replace(EAGER, meeting=150)),
+    "chunks for twenty": ("even", replace(EAGER, chunk=10)), "chunks for six": ("even", replace(EAGER, chunk=30)),
+    "too little to meet": ("neighbors", replace(EAGER, meeting=70)),
     "too little to wake": ("even", replace(EAGER, waking=5000)),
     "too little in each step": ("states", SELDOM),
     "too little in each step for sums": ("sums of columns", SELDOM),
@@ -309,6 +318,13 @@ OPEN: dict[str, Sequence[Stmt]] = {
     "a loop that fills a line from what changes": [loop(A, N, put(LINE, as_index(3), load(Y, a * N * P)), loop(
         B, P, WITH_LINE, free=True), free=True)],
     "a loop that writes beside": [loop(A, N, put(Z, A), loop(B, P, INSIDE, free=True), free=True)],
+    "two loops in a loop": [loop(A, N, LetIndex(E, a * 2), loop(B, P, INSIDE), loop(J, 10, put(Z, a * 10 + J)))],
+    "two loops in a loop, of which one changes": [loop(A, N, loop(B, P, INSIDE), loop(J, 10, onto(
+        Z, a * 10 + J, ONE)))],
+    "two loops in a loop that need each other": [loop(A, N, loop(B, P, INSIDE), loop(J, 10, put(
+        Z, a * 10 + J, load(Y, a * N * P))))],
+    "left inside": [loop(A, N, loop(B, P, put(Y, a * P + b), Break()))],
+    "changed rows": [loop(A, N, loop(B, P, onto(Y, a * P + b, load(X, B))))],
     "a sum": [zero(T), loop(A, N, adds(T, load(X, A))), put(Y, ZERO_INDEX, Read(T))],
     "sums of columns": [loop(A, N, loop(J, 10, put(Y, J, load(X, a * 10 + J), adds=True)))],
     "from an extreme on": [loop(A, N, put(Y, A), start=largest(N - 6, ZERO_INDEX))],
@@ -442,6 +458,16 @@ def test_neighboring_calls_meet_once_where_they_are_independent() -> None:
     assert shares(called(Y), called(Z, Y)) == 2
     assert shares(called(Y), called(Y)) == 2
     assert shares(called(Y), Fill(HOMES[Z], ZERO_INDEX, as_index(1)), called(Z)) == 2
+
+
+def test_a_kernel_that_calls_another_in_a_branch_is_shared_out_there() -> None:
+    inner, line = lone(loop(I, 30, put(Y, I))), lone(loop(I, 30, put(Y, I)), loop(J, 30, put(Y, J, load(Y, j + 1))))
+    for n in (1, 2):
+        branch = later(as_index(ROWS) - 6, Call(inner, (View(X), View(Y))), Call(line, (View(X), View(Y))))
+        kernel = Kernel("k", (X, Y), (ROWS,), (branch,))
+        calls = [called(to, kernel=kernel) for to in (Y, Z)[:n]]
+        text = shown(parallelize(replace(function(*calls), dims=(ROWS,))).body)
+        assert text.count("share 30") == 2 * n, text
 
 
 def test_outputs_that_lie_where_inputs_do_are_one_array() -> None:
