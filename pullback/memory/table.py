@@ -38,7 +38,7 @@ class MemoryTable(Tables):
         workers, worker_bytes: the number of threads, and the bytes that each thread after the first adds to the peak.
         find_swaps: a function that returns the result of `swap_plan`.
         swapped: the copies of arrays that move out of memory, with `swap=`; they may lie in a file.
-        swap_bytes: the bytes of all of them.
+        swap_bytes: the bytes for all of them; copies that are out at different times may share bytes.
     """
 
     program: str

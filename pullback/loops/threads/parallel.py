@@ -17,10 +17,11 @@ from dataclasses import replace
 
 from pullback.ir.index import Index, Var
 from pullback.ir.traverse import Substitution
+from pullback.ir.types import bool_
 from pullback.loops.analysis.footprint import Places, Touched, collide, located, touched
 from pullback.loops.analysis.work import NEAR, Cycles, cycles, steps
 from pullback.loops.program.nodes import Call, For, Function, If, Kernel, Loop, Parallel, Stmt, Task, kernels_of, walk
-from pullback.loops.program.values import View
+from pullback.loops.program.values import Binary, Unary, View, scalar
 from pullback.loops.threads.chunks import counted, total_work
 from pullback.loops.threads.splitting import Form, Splitting
 from pullback.machine import Machine
@@ -149,7 +150,7 @@ class _Sharing:
             known = self._known[form] = call, call.statements()
         self.works |= known[0].works
         made = known[1] if known[0] is call else known[0].again(known[1], s)
-        return self._inner(made, {x.kernel for x in walk(s.kernel.body) if isinstance(x, Call)})
+        return self._inner(map(_merged, made), {x.kernel for x in walk(s.kernel.body) if isinstance(x, Call)})
 
     def _inner(self, made: Iterable[Stmt], kernels: Container[Kernel]) -> list[Stmt]:
         """Split the calls of these kernels, such as a choice of plans makes, within the parts of a call."""
@@ -190,3 +191,24 @@ class _Sharing:
             self._within[key] = touched((Parallel((alone,)),), {}, {})
         homes = (located(a, self.root, Substitution()) for a in t.call.arguments)
         return self._within[key].moved(dict(zip(k.params, homes, strict=True)))
+
+
+def _merged(s: Stmt) -> Stmt:
+    """A choice with one place for a call that several branches make: its parts are written once.
+
+    if a: f(x); elif b: g(x); else: f(x)  -->  if !a and b: g(x); else: f(x)
+    """
+    if not isinstance(s, If) or len(s.otherwise) != 1 or not isinstance(inner := _merged(s.otherwise[0]), If):
+        return s
+    if _same(s.then, inner.then):
+        return replace(inner, test=Binary("||", s.test, inner.test, scalar(bool_)))
+    if _same(s.then, inner.otherwise):
+        return replace(inner, test=Binary("&&", Unary("!", s.test, scalar(bool_)), inner.test, scalar(bool_)))
+    return replace(s, otherwise=(inner,))
+
+
+def _same(a: Sequence[Stmt], b: Sequence[Stmt]) -> bool:
+    """Whether both are the same call."""
+    if len(a) != 1 or len(b) != 1 or not isinstance(x := a[0], Call) or not isinstance(y := b[0], Call):
+        return False
+    return x.kernel is y.kernel and x.arguments == y.arguments and x.indices is None is y.indices

@@ -47,6 +47,7 @@ from pullback.loops.program.values import (
     Load,
     Read,
     Temp,
+    Unary,
     Value,
     View,
     largest,
@@ -124,6 +125,8 @@ def value(v: Value) -> str:
             return f"{v.value:g}"
         case Read():
             return v.temp.name
+        case Unary():
+            return f"{v.op}({value(v.a)})"
         case Holds():
             return ", ".join(f"{polynomial(c.index)} {c.op} 0" for c in v.conds)
     assert isinstance(v, IndexValue)
@@ -300,6 +303,8 @@ a, b, e = map(as_index, (A, B, E))
 INSIDE = loop(C, N, put(Y, a * N * P + b * N + C))
 WITH_LINE = loop(C, N, put(Y, a * N * P + b * N + C, load(LINE, as_index(3))))
 START = Fill(LINE, ZERO_INDEX, as_index(40))
+CALLED = Kernel("called", (X, Y), (ROWS,), (loop(A, N, put(Y, A)),))
+COPY, COPIES = (Call(CALLED, (View(X), View(to))) for to in (Y, Z))
 OPEN: dict[str, Sequence[Stmt]] = {
     "a loop": [loop(A, N, put(Y, A))],
     "a nest": [loop(A, N, loop(B, P, INSIDE))],
@@ -333,6 +338,8 @@ OPEN: dict[str, Sequence[Stmt]] = {
     "a loop and little": [loop(I, 3, loop(B, P, loop(C, P, put(Y, i * P * P + b * P + C))), put(Z, I))],
     "branches": [later(N - 6, loop(A, N, put(Y, A)), loop(B, P, put(Z, B)))],
     "twice": [loop(I, 3, loop(A, N, loop(B, P, onto(Y, a * P + b, load(X, I)))))],
+    "a call in several branches": [later(N - 9, COPY, later(P - 3, later(N - 3, loop(B, P, put(Z, B)), COPY), COPY))],
+    "other calls in branches": [later(N - 3, COPY, later(P - 3, COPIES, COPY))],
 }  # fmt: skip
 
 
