@@ -104,7 +104,7 @@ def test_f13_swapping_changes_no_bit(name: str, tmp_path: Path) -> None:
             continue
         swapping += 1
         assert found.resident_bytes <= limit
-        room = [-(-row.bytes // 64) * 64 for row in found.swapped]  # those that are away at different times may share it
+        room = [-(-row.bytes // 64) * 64 for row in found.swapped]  # two at different times may share it
         assert max(room) <= found.swap_bytes <= sum(room)
         if found.mode == "less":
             assert same_bits(f(*arguments), wanted), (name, part)
