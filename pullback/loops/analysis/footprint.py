@@ -278,7 +278,7 @@ class Footprint:
         return rows, elements
 
     def _contiguous(self, place: tuple[Term, ...], runs: list[Interval]) -> tuple[tuple[Term, ...], list[Interval]]:
-        """The place and run of an access whose steps leave no gap, such as blocks of a row: one run for all steps."""
+        """The place and runs of an access: one run where steps leave no gap, as blocks of a row do."""
         terms = sorted(place, key=lambda term: -abs(term[1]))
         while terms and len(runs) == 1:
             (m, c), (low, high) = terms[-1], runs[0]

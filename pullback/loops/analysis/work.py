@@ -140,7 +140,7 @@ def moving(touched: Touched, machine: Machine) -> float:
 
 
 def moving_open(s: nodes.Stmt, values: Mapping[Var, Index], machine: Machine) -> Cycles:
-    """The cycles to move the touched data, in terms of dims: of each buffer the accessed elements, at most all.
+    """The cycles to move the touched data, in terms of dims: of each buffer at most all of it.
 
     An access counts once for each step of the loops whose variables, or indices that these define, are in its address.
     """

@@ -70,7 +70,7 @@ def all_pieces(parts: Iterable[Part]) -> list[Piece]:
 
 
 def joined(parts: Iterable[Part], apart: Callable[[Part, Part], bool]) -> tuple[Part, ...]:
-    """Join consecutive pieces, and each part that may run earlier to the first region that is `apart` from it."""
+    """Join consecutive pieces, and a part to the first region that it may run with."""
     out: list[Part] = []
     for p in _merged(parts):
         k = len(out)  # it may run before the parts from k on

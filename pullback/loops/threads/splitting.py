@@ -325,7 +325,7 @@ class Splitting:
     def _side_by_side(
         self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]
     ) -> tuple[int, tuple[Stmt, ...]]:
-        """The number of independent statements at the end of a loop that are cut with it; what their bounds need."""
+        """The number of independent statements at a loop's end that are cut with it; their bounds' needs."""
         parts = [x for x in s.body if not isinstance(x, LetIndex | Comment)]
         within = {**ranges, s.var: trip_range(s, ranges)}
         each = [self._usual(p.body, {**within, p.var: trip_range(p, within)}) for p in parts if isinstance(p, For)]
@@ -514,7 +514,7 @@ class Splitting:
         self, s: For, trips: int, inner: Sequence[Part], ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...],
         private: frozenset[Buffer],
     ) -> list[Part]:
-        """Each part of an independent loop over all iterations, so that a part needs one barrier; empty if impossible.
+        """Each part of an independent loop over all iterations, for one barrier a part; empty if impossible.
 
         for i < 4: {parallel for c: A(i, c); B(i)}  -->  parallel for i < 4, c: A(i, c); for i < 4: B(i)
         """
