@@ -270,7 +270,10 @@ class Footprint:
         elements: dict[Buffer, int] = {}
         for b, span in spans.items():
             if span is not None:
-                merged = dict(self._contiguous(place, _merged(all_)) for place, all_ in runs[b].items())
+                found_at: dict[tuple[Term, ...], list[Interval]] = {}
+                for at, whole in (self._contiguous(p, _merged(all_)) for p, all_ in runs[b].items()):
+                    found_at.setdefault(at, []).extend(whole)
+                merged = {at: _merged(all_) for at, all_ in found_at.items()}
                 distance = gcd(*(c for place in merged for _, c in place))
                 rows[b] = distance, tuple(run for found in merged.values() for run in found)
                 many = sum((high - low + 1) * self._values(i) for i, all_ in merged.items() for low, high in all_)

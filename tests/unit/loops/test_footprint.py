@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
@@ -61,3 +62,30 @@ def test_statements_side_by_side_in_rows(first: int, lanes: int, aside: bool) ->
 
 def test_how_many_elements_are_touched() -> None:
     assert touched((call(columns(0, 4), ZERO_INDEX, 100),), PLACES, {}).elements == {OUT: 32}
+
+
+def some_writes(random: np.random.Generator) -> tuple[For, set[int]]:
+    """Writes in rows: several loops over blocks of vectors and a remainder; with the elements that they touch."""
+    body: list[Stmt] = []
+    elements: set[int] = set()
+    row = Var("row", as_index(3))
+    for _ in range(random.integers(1, 4)):
+        first, blocks, vectors, rest = (int(n) for n in random.integers((0, 1, 0, 1), (48, 4, 3, 4)))
+        block, at = vectors * 4 + rest, Var("block", as_index(blocks))
+        start = as_index(row) * 64 + as_index(at) * block + first
+        parts = (loop(vectors * 4, lambda k, start=start: store(start + k, 4), 4),  # type: ignore[misc]
+                 loop(rest, lambda k, start=start + vectors * 4: store(start + k)))  # type: ignore[misc]
+        body.append(For(at, ZERO_INDEX, at.extent, parts[0 if vectors else 1 :]))
+        elements |= {r * 64 + n + first for r in range(3) for n in range(blocks * block)}
+    return For(row, ZERO_INDEX, row.extent, tuple(body)), elements
+
+
+def test_what_touches_the_same_elements_collides() -> None:
+    random = np.random.default_rng(0)
+    found = {True: 0, False: 0}
+    for _ in range(1500):
+        (a, left), (b, right) = some_writes(random), some_writes(random)
+        both = collide(touched((a,), PLACES, {}), touched((b,), PLACES, {}))
+        assert both or left.isdisjoint(right)
+        found[both] += 1
+    assert found[False] > 20
