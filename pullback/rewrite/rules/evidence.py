@@ -32,6 +32,7 @@ EVIDENCE: Final[Mapping[str, Evidence]] = {
     "order.values": "tested",
     "pad.border": "tested",
     "radix.delta": "tested",
+    "roots.reciprocal": "tested",
     "shifts.product": "tested",
     "smooth.a4": "proven",
     "smooth.a5": "tested",

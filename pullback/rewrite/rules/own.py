@@ -119,6 +119,8 @@ OWN: Final = (
           condition="f is no product, and each element of c is used at least 32 times"),
     _rule("thin.apart", "terms of few results", "yₖ = ∑ⱼ (s(k, j) + δ(k, t) × u(j)) = ∑ⱼ s(k, j) + δ(k, t) × ∑ⱼ u(j)",
           "passes/thin.py; off under exact()", exact=False, condition="terms are added in another order"),
+    _rule("roots.reciprocal", "shared reciprocals of roots", "x ÷ √s + y ÷ √s = x × r + y × r, r = 1 ÷ √s",
+          "passes/roots.py; off under exact()", exact=False, condition="a root divides at least twice"),
     _rule("shifts.product", "products before shifts", "xⱼ = ∑_{q, o} [0 ≤ j - q < n] w(o, q) × g(o, j - q) = "
           "∑_q [0 ≤ j - q < n] t(q, j - q), t(q, v) = ∑ₒ w(o, q) × g(o, v)",
           "passes/shifts.py; off under exact() and in memory mode least", exact=False,
