@@ -154,6 +154,7 @@ def divided_matrices(n: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "whole"), [(33, 8), (64, 32), (75, 32), (130, 100)])
 def test_matrices_that_are_divided(n: int, whole: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values and bases to the machine precision times the largest value, for one, two and three halvings."""
