@@ -26,7 +26,7 @@ from pullback.ir.program import blocks_of, walk_statements
 
 __all__ = ["Interim", "interim"]
 
-COMPILED: Final = 0.05  # seconds in which a statement unlike the others is compiled, on two processors
+COMPILED: Final = 0.04  # seconds in which a statement unlike the others is compiled, on two processors
 SPEED: Final = 2.5e10  # operations a second of a program with products
 STEP: Final = 1e-4  # seconds of a statement that is run, at least
 LIGHT: Final = 10**7  # operations of programs that are not worth a pass

@@ -86,7 +86,7 @@ class ContractingGrid(Grid):
 
     def index(self, i: Index, guards: Guards) -> Value:
         """An index over the grid, of length 1 along variables that do not change it."""
-        if i.constant is not None or i in self.plan.sensitive:
+        if i.constant is not None:
             return super().index(i, guards)
         frame = self._frame(i.free)
         value = frame.get(i)

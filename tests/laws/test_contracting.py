@@ -116,6 +116,28 @@ def test_quotients_and_remainders(part: int, products: list[int]) -> None:
     assert len(products) >= 30
 
 
+def test_a_quotient_of_two_variables() -> None:
+    """One of them in steps of the divisor, the other one by one."""
+    i, j, k = Var("i", 7), Var("j", 5), Var("k", 6)
+    a, b = Ref("a", types.f64, [7, 9]), Ref("b", types.f64, [6, 5])
+    at = floor_divide(as_index(i) * 2 + as_index(k), as_index(2))
+    term = expr.mul(expr.get(a, i, at), expr.get(b, k, j))
+    y = Ref("y", types.f64, [7, 5])
+    program = Program("both", (a, b), Block((Build((y,), (i, j), (expr.reduce("sum", [k], term),)),), (y,)), ("y",))
+    random = np.random.default_rng(3)
+    check(program, [random.normal(size=(7, 9)), random.normal(size=(6, 5))])
+
+
+def test_exact_programs_add_in_order(products: list[int]) -> None:
+    with pb.exact():
+        f = pb.function(lambda x, y: x @ y)
+    x, y = np.random.default_rng(4).normal(size=(2, 20, 20))
+    _, traced, arrays, sizes = f.arrays_of([x, y])
+    (found,), (wanted,) = (interpret(traced.program, arrays, sizes, contracts=c) for c in (True, False))
+    np.testing.assert_array_equal(found, wanted)
+    assert not products
+
+
 @pytest.mark.parametrize("groups", [1, 2, 3])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_convolutions_and_their_gradients(groups: int, stride: int, products: list[int]) -> None:

@@ -159,10 +159,12 @@ def divided_matrices(n: int) -> dict[str, Any]:
 def test_matrices_that_are_divided(n: int, whole: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values and bases to the machine precision times the largest value, for one, two and three halvings."""
     monkeypatch.setattr(divide, "WHOLE", whole)
+    svd = pb.function(lambda a: linalg.svd(a, full_matrices=False))
+    svdvals, eigh, eigvalsh = map(pb.function, (linalg.svdvals, linalg.eigh, linalg.eigvalsh))
     for a in divided_matrices(n).values():
         scale = 2.0**600 if 0 < np.abs(a).max() < 1e-100 else 1.0  # NumPy's norms underflow
-        u, s, vh = (np.asarray(x) for x in pb.function(lambda a: linalg.svd(a, full_matrices=False))(a))
-        alone = np.asarray(pb.function(linalg.svdvals)(a))
+        u, s, vh = (np.asarray(x) for x in svd(a))
+        alone = np.asarray(svdvals(a))
         a, s, alone = a * scale, s * scale, alone * scale
         size = max(np.linalg.norm(a, 2), np.finfo(a.dtype).tiny)
         wide = a.astype(np.result_type(a.dtype, float))
@@ -170,8 +172,8 @@ def test_matrices_that_are_divided(n: int, whole: int, monkeypatch: pytest.Monke
         pairs += [(size * x, size * np.eye(n)) for x in (u.conj().T @ u, vh @ vh.conj().T)]
         if len(a) == n:
             h = (a + a.conj().T) / 2
-            w, v = (np.asarray(x) for x in pb.function(linalg.eigh)(h))
-            alone = np.asarray(pb.function(linalg.eigvalsh)(h))
+            w, v = (np.asarray(x) for x in eigh(h))
+            alone = np.asarray(eigvalsh(h))
             pairs += [(w, np.linalg.eigvalsh(h.astype(wide.dtype))), (alone, w), (v * w @ v.conj().T, h)]
             pairs += [(size * v.conj().T @ v, size * np.eye(n))]
         for found, wanted in pairs:
