@@ -122,24 +122,29 @@ def specialize(own: Specialize | None) -> Specialize:
     return found
 
 
+def word(variable: str, words: tuple[str, ...], wrong: str) -> str:
+    """The word that the environment holds, by default the first one.
+
+    Args:
+        wrong: what another word is, such as "is no backend".
+
+    Raises:
+        UsageError: [E602] the environment holds another word.
+    """
+    found = os.environ.get(variable, words[0])
+    if found not in words:
+        raise UsageError("E602", f"{variable}={found} {wrong}", remedy=" or ".join(words))
+    return found
+
+
 def backend() -> str:
     """The backend that the environment selects: `c` or `interpreter`."""
-    name = os.environ.get("PULLBACK_BACKEND", "c")
-    if name not in ("c", "interpreter"):
-        raise UsageError("E602", f"PULLBACK_BACKEND={name} is no backend", remedy="c or interpreter")
-    return name
+    return word("PULLBACK_BACKEND", ("c", "interpreter"), "is no backend")
 
 
 def has_tiers() -> bool:
-    """Whether first calls may run in NumPy, before the C compiler has run.
-
-    Raises:
-        UsageError: [E602] PULLBACK_TIERS is neither `on` nor `off`.
-    """
-    name = os.environ.get("PULLBACK_TIERS", "off")
-    if name not in ("on", "off"):
-        raise UsageError("E602", f"PULLBACK_TIERS={name} is neither on nor off", remedy="on or off")
-    return name == "on"
+    """Whether first calls may run in NumPy, before the C compiler has run."""
+    return word("PULLBACK_TIERS", ("off", "on"), "is neither on nor off") == "on"
 
 
 _said: set[str] = registered(set(), 1, stays="with the process: a warning is given once")

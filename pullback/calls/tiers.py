@@ -82,11 +82,10 @@ class Interim:
     def finish(self) -> Any:
         """Wait for the executable; None if calls remain interpreted, because the C compiler failed."""
         self._begin()
-        thread = self._thread
-        if thread is None:
-            self._made = self._made or self._compiled()
-        elif thread is not threading.current_thread():
-            thread.join()
+        if self._thread is None:
+            self._compile()
+        else:
+            self._thread.join()
         if isinstance(self._error, CompilerError):
             text = f"calls run in the interpreter, which is slow: {self._error.what}"
             warnings.warn(text, RuntimeWarning, stacklevel=4)

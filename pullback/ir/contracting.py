@@ -78,12 +78,6 @@ class ContractingGrid(Grid):
         start, length = self._range[v]
         return self._along(v, np.arange(start, start + length * step, step, dtype=np.int64))
 
-    def _along(self, v: Var, places: NDArray) -> NDArray:
-        """Numbers along the axis of a variable."""
-        shape = [1] * self.axes
-        shape[self._axis[v]] = len(places)
-        return places.reshape(shape)
-
     def index(self, i: Index, guards: Guards) -> Value:
         """An index over the grid, of length 1 along variables that do not change it."""
         if i.constant is not None:
@@ -142,25 +136,6 @@ class ContractingGrid(Grid):
         if isinstance(atom, Floor):
             return whole
         return offset - d * whole[0], {v: c - d * whole[1].get(v, 0) for v, c in changes.items()}
-
-    def _view(self, a: NDArray, indices: tuple[Index, ...]) -> NDArray | None:
-        shape, strides, start = [1] * self.axes, [0] * self.axes, 0
-        for i, extent, stride in zip(indices, a.shape, a.strides, strict=True):
-            form = self._places(i)
-            if form is None:
-                return None
-            low = high = form[0]
-            start += form[0] * stride
-            for v, c in form[1].items():
-                length = self._range[v][1]
-                if length == 0:
-                    return None
-                shape[self._axis[v]] = length
-                strides[self._axis[v]] += c * stride
-                low, high = low + min(0, c * (length - 1)), high + max(0, c * (length - 1))
-            if low < 0 or high >= extent:
-                return None
-        return np.ndarray(shape, a.dtype, a, start, strides)
 
     # Sums ---------------------------------------------------------------------------------------------------
 

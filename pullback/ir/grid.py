@@ -293,9 +293,13 @@ class Grid:
         if v in self._at:
             return self._at[v]
         start, length = self._range[v]
+        return self._along(v, np.arange(start, start + length, dtype=np.int64))
+
+    def _along(self, v: Var, numbers: NDArray) -> NDArray:
+        """Numbers along the axis of a variable."""
         shape = [1] * self.axes
-        shape[self._axis[v]] = length
-        return np.arange(start, start + length, dtype=np.int64).reshape(shape)
+        shape[self._axis[v]] = len(numbers)
+        return numbers.reshape(shape)
 
     def _data(self, a: Data, guards: Guards) -> Value:
         value = self.scalar(read_by(a), guards).astype(np.int64)
@@ -359,26 +363,29 @@ class Grid:
                 factors[variable] = factors.get(variable, 0) + coefficient
         return offset, factors
 
+    def _places(self, i: Index) -> tuple[int, dict[Var, int]] | None:
+        """An index as its value at the block's first place, and its change from place to place."""
+        form = self._affine(i)
+        if form is None or not self._at.keys().isdisjoint(form[1]):
+            return None
+        return form[0] + sum(c * self._range[v][0] for v, c in form[1].items()), form[1]
+
     def _view(self, a: NDArray, indices: tuple[Index, ...]) -> NDArray | None:
         """An element at affine indices as a strided view; None where that is not possible or leaves the array."""
         shape, strides, start = [1] * self.axes, [0] * self.axes, 0
         for i, extent, stride in zip(indices, a.shape, a.strides, strict=True):
-            form = self._affine(i)
-            if form is None or not self._at.keys().isdisjoint(form[1]):
+            form = self._places(i)
+            if form is None:
                 return None
-            low, factors = form
-            high = low
-            for v, c in factors.items():
-                first, length = self._range[v]
+            low = high = form[0]
+            start += form[0] * stride
+            for v, c in form[1].items():
+                length = self._range[v][1]
                 if length == 0:
                     return None
                 shape[self._axis[v]] = length
                 strides[self._axis[v]] += c * stride
-                ends = c * first, c * (first + length - 1)
-                start += c * first * stride
-                low += min(ends)
-                high += max(ends)
-            start += form[0] * stride
+                low, high = low + min(0, c * (length - 1)), high + max(0, c * (length - 1))
             if low < 0 or high >= extent:
                 return None
         return np.ndarray(shape, a.dtype, a, start, strides)

@@ -18,7 +18,7 @@ import numpy as np
 
 from pullback.calls import policy
 from pullback.calls.mistakes import out_of_memory
-from pullback.errors import CompilerError, PullbackError, UsageError
+from pullback.errors import CompilerError, PullbackError
 from pullback.ir import nodes as ir
 from pullback.ir.dims import has_empty_extent
 from pullback.ir.interpret import interpret
@@ -173,10 +173,7 @@ def _waits_for_code() -> bool:
     Raises:
         UsageError: [E602] PULLBACK_LAZY is neither `background` nor `wait`.
     """
-    name = os.environ.get("PULLBACK_LAZY", "background")
-    if name not in ("background", "wait"):
-        raise UsageError("E602", f"PULLBACK_LAZY={name} is no way to compile", remedy="background or wait")
-    return name == "wait"
+    return policy.word("PULLBACK_LAZY", ("background", "wait"), "is no way to compile") == "wait"
 
 
 def _threaded(entry_of: Callable[[int], Callable[..., Any]]) -> Callable[..., Any]:

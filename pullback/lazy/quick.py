@@ -6,13 +6,12 @@ built, all is done by the Python code that it stands for, with the same results.
 
 from __future__ import annotations
 
-import os
 import sysconfig
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Final
 
-from pullback.errors import UsageError
+from pullback.calls import policy
 from pullback.lazy.counts import FURTHER
 from pullback.lazy.node import BUSY, LOCK, SERIALS, Array
 from pullback.lazy.operation import Application
@@ -89,10 +88,7 @@ def is_wanted() -> bool:
     Raises:
         UsageError: [E602] PULLBACK_LAZY_CALLS is neither `c` nor `python`.
     """
-    name = os.environ.get("PULLBACK_LAZY_CALLS", "c")
-    if name not in ("c", "python"):
-        raise UsageError("E602", f"PULLBACK_LAZY_CALLS={name} is no way to call", remedy="c or python")
-    return name == "c"
+    return policy.word("PULLBACK_LAZY_CALLS", ("c", "python"), "is no way to call") == "c"
 
 
 def is_on() -> bool:

@@ -198,7 +198,7 @@ def test_stacks_are_their_matrices() -> None:
 
 
 def test_the_gradients_of_divided_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of functions of matrices, whose differences share no code with the vectors' tangents."""
+    """Functions of matrices beside their differences, which share no code with the vectors' tangents."""
     monkeypatch.setattr(divide, "WHOLE", 20)
     n, random = 40, np.random.default_rng(8)
     a, b, c = random.normal(size=(3, n, n))

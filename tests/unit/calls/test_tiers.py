@@ -190,6 +190,18 @@ def test_a_compiler_that_fails_leaves_calls_interpreted(what: str, monkeypatch: 
             np.testing.assert_array_equal(f(X), X + 1)
 
 
+def test_without_threads_the_second_call_compiles(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    f = pb.function(lambda x: x + 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for _ in range(3):
+            np.testing.assert_array_equal(f(X), X + 1)
+    assert compiled == ["MainThread"]
+
+
 def test_other_errors_of_the_compiler_are_raised_where_code_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise UsageError("E601", "a setting", remedy="")
@@ -219,12 +231,13 @@ def test_a_wrong_value_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULLBACK_TIERS", "yes")
     with pytest.raises(UsageError) as caught:
         pb.function(lambda x: x + 1)(X)
-    assert caught.value.what == "PULLBACK_TIERS=yes is neither on nor off"
+    assert str(caught.value) == ("UsageError [E602] PULLBACK_TIERS=yes is neither on nor off\n"
+                                 "  try: off or on      See `pullback explain-error E602`")
 
 
 @pytest.mark.slow
 def test_a_program_that_ends_after_its_first_call(tmp_path: Path) -> None:
-    """It ends silently, with its code in the cache."""
+    """The process is silent, and leaves its code in the cache."""
     text = "import numpy as np, pullback as pb\nprint(pb.function(lambda x: pb.sum(x * x))(np.ones(5)))\n"
     environment = {**os.environ, "PULLBACK_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, "-W", "error", "-c", text], env=environment, capture_output=True, text=True,
