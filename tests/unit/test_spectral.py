@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import mpmath as mp
@@ -178,6 +179,25 @@ def test_matrices_that_are_divided(n: int, whole: int, monkeypatch: pytest.Monke
             pairs += [(size * v.conj().T @ v, size * np.eye(n))]
         for found, wanted in pairs:
             np.testing.assert_allclose(found, wanted, rtol=0, atol=100 * np.finfo(a.dtype).eps * size)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_reflections_in_blocks(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of four and a last one of three, in parts of the rows."""
+    random = np.random.default_rng(3)
+    n = 27
+    a = random.normal(size=(n + 4, n)).astype(dtype)
+    if dtype is np.complex128:
+        a = a + 1j * random.normal(size=a.shape)
+    h = a[:n] + a[:n].conj().T
+    for name, value in (("BLOCK", 4), ("BLOCKED", 10), ("PARTS", 3)):
+        monkeypatch.setattr(import_module("pullback.linalg.qr"), name, value)
+    w, v = (np.asarray(x) for x in pb.function(linalg.eigh)(h))
+    u, s, vh = (np.asarray(x) for x in pb.function(lambda a: linalg.svd(a, full_matrices=False))(a))
+    q, r = (np.asarray(x) for x in pb.function(linalg.qr)(a))
+    for found, wanted in ((v * w @ v.conj().T, h), (u * s @ vh, a), (q @ r, a), (q.conj().T @ q, np.eye(n)),
+                          (v.conj().T @ v, np.eye(n)), (u.conj().T @ u, np.eye(n))):  # fmt: skip
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

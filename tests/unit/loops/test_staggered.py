@@ -8,6 +8,7 @@ import pytest
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
+from pullback.ir.traverse import specialize
 from pullback.loops.memory.verify import verify_function
 from pullback.loops.program.nodes import Call, Function, Parallel, walk
 from pullback.loops.strategies.staggered import Stagger
@@ -102,6 +103,16 @@ def test_random_chains_compute_what_their_statements_do(seed: int, dtype: str) -
 def test_most_random_chains_are_staggered() -> None:
     made = [lower_program(parse_program(chain(seed, "f64")), {"N": 300}, machine=AVX512).function for seed in range(20)]
     assert sum(bool(staggered(f)) for f in made) >= 12
+
+
+@pytest.mark.parametrize(("distance", "joins"), [(1, True), (8, True), (9, False)])
+def test_what_is_read_behind_is_in_one_vector_before(distance: int, joins: bool) -> None:
+    text = FAR.replace("9", str(distance)).replace("exp(x[n])", "x[n]")
+    first, second = specialize(parse_program(text), {"N": 300}).body.statements
+    stagger = Stagger.begin(first, 64)
+    assert stagger is not None
+    assert stagger.join(first)
+    assert stagger.join(second) == joins
 
 
 @pytest.mark.parametrize(("text", "machine", "n"), [

@@ -10,6 +10,7 @@ import pytest
 from pullback.ir import nodes as ir
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
+from pullback.ir.printer import print_program
 from pullback.ir.program import Program, walk_statements
 from pullback.ir.settings import Settings
 from pullback.ir.traverse import walk
@@ -46,6 +47,13 @@ def test_a_root_divides_once() -> None:
 def test_single_quotients_and_other_divisors_stay(text: str) -> None:
     program = parse_program(text)
     assert divisions(share_reciprocals(program)) == divisions(program)
+
+
+def test_a_root_that_divides_once_beside_another_stays() -> None:
+    text = FORCE.replace("TYPE", "f64").replace("0.5 / sqrt(s[n])", "0.5 / sqrt(s[n]) + s[n] / sqrt(x[n])")
+    found = share_reciprocals(parse_program(text))
+    assert divisions(found) == 2
+    assert "s[n] / sqrt(x[n])" in print_program(found)
 
 
 def test_exact_programs_keep_their_divisions() -> None:
