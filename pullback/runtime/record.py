@@ -185,13 +185,12 @@ class CacheEntry:
 
 def was_derived(identity: str) -> bool:
     """Whether this version of the package has already derived the function with this identity."""
-    found = find("derived", identity)
-    return found is not None and found.content == fingerprint().encode()
+    return find("derived", digest(identity, fingerprint())) is not None
 
 
 def note_derived(identity: str) -> None:
     """Record that the function with this identity has been derived."""
-    keep("derived", identity, fingerprint().encode())
+    keep("derived", digest(identity, fingerprint()), b"")
 
 
 @cached(1)

@@ -16,6 +16,7 @@ from pullback.ad import reverse
 from pullback.errors import DerivativeError
 from pullback.ir.printer import print_program, structurally_equal
 from pullback.ir.program import Outline
+from pullback.runtime import record
 from pullback.tracing import tree
 from pullback.tracing.tracer import Tracer
 
@@ -72,6 +73,16 @@ def test_nothing_is_derived_where_machine_code_is_found(derived: list[str]) -> N
     assert derived == []
     assert "tanh" in step.ir  # made when somebody looks
     assert derived == ["loss", "loss"]
+
+
+def test_versions_of_the_package_share_a_cache(derived: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = [f"version {k}" for k in range(5)]  # folders are listed in any order
+    for again in (False, True):
+        for version in versions:
+            monkeypatch.setattr(record, "fingerprint", lambda version=version: version)
+            descent()[1](W, X)
+            assert derived == ([] if again else ["loss", "loss"])
+            derived.clear()
 
 
 CALLS: dict[str, tuple[Callable[[pb.Function], pb.Function], tuple[Any, ...]]] = {
