@@ -25,6 +25,11 @@ def test_in_the_interpreter(first: int) -> None:
     assert tally.counts["open"] <= tally.counts["compared"] / 10
 
 
+@pytest.mark.parametrize("kind", ["interpreter", "expressions", "passes"])
+def test_each_comparison_runs(kind: str) -> None:
+    assert not run(range(SEED, SEED + 2), kind, longest=100).faults
+
+
 @pytest.mark.slow
 def test_expressions() -> None:
     tally = run(range(SEED, SEED + 40), "expressions")

@@ -80,8 +80,8 @@ class Way:
             stack.enter_context(exact() if self.exact else nullcontext())
             yield
 
-    def _interpret(self, program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None
-                   ) -> list[NDArray]:
+    def _interpret(self, program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None,
+                   **options: bool) -> list[NDArray]:
         """The results of a program as the passes leave it, or, as they see no extent of 0, as it is."""
         dims = solve_dims(program, [np.shape(a) for a in inputs], sizes)
         if all(dims.values()):
@@ -89,7 +89,7 @@ class Way:
             levels = 2 if self.mode == "least" else 1
             program = optimize(program, {} if self.all_sizes else dims, levels, self.mode, self.machine)
             sizes = {name: n for name, n in dims.items() if name in program.sizes}
-        return interpret(program, inputs, sizes)
+        return interpret(program, inputs, sizes, **options)
 
 
 @contextmanager
