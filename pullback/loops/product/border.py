@@ -46,8 +46,14 @@ class Border:
         m = Substitution(variables={**at, **rows.at, **depth.at})
         many = frozenset(v for b in (rows, depth) for v, trips in b.levels if trips is not ONE_INDEX)
         found = ((many & i.free, i, ends) for i, ends in zip(o.term.indices, known.inside, strict=True))
-        return Border(depth, tuple((own, m.index(i), ends) for own, i, ends in found
-                                   if ends is not None and all(i.coefficient(v) is ONE_INDEX for v in own)))
+        return Border(
+            depth,
+            tuple(
+                (own, m.index(i), ends)
+                for own, i, ends in found
+                if ends is not None and all(i.coefficient(v) is ONE_INDEX for v in own)
+            ),
+        )
 
     def loop(self, r: MemoryLoop, name: str) -> tuple[list[LetIndex], Index, Index]:
         """The steps of a loop of the sum: indices to set, the first one, and their number."""
@@ -57,8 +63,10 @@ class Border:
             if weight is r.weight and trips is r.trips and mine:
                 first, last = (Var(f"{end}{name}", 1 << 40) for end in ("first", "last"))
                 start, ends = mine[0]
-                lets = [LetIndex(first, largest(ZERO_INDEX, ends[0] - start)),
-                        LetIndex(last, smallest(trips - 1, ends[1] - start))]
+                lets = [
+                    LetIndex(first, largest(ZERO_INDEX, ends[0] - start)),
+                    LetIndex(last, smallest(trips - 1, ends[1] - start)),
+                ]
                 return lets, as_index(first), as_index(last) - as_index(first) + 1
             weight = weight * trips
         return [], ZERO_INDEX, r.trips
