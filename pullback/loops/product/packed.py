@@ -32,15 +32,7 @@ from pullback.loops.plain.builder import KernelBuilder, Work, flat_position, fre
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain, element_loops, without_units
 from pullback.loops.product import blocking
-from pullback.loops.product.blocking import (
-    FlatAxis,
-    PackedPlan,
-    best_packed_plan,
-    form,
-    is_run,
-    runs,
-    whole_levels,
-)
+from pullback.loops.product.blocking import FlatAxis, PackedPlan, best_packed_plan, form, is_run, runs, whole_levels
 from pullback.loops.product.border import Border
 from pullback.loops.product.contraction import Contraction, size
 from pullback.loops.product.edge import edge, store_part
