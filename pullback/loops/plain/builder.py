@@ -9,7 +9,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, DimSymbol, Index, Var, as_index
 from pullback.ir.program import statement_reads
 from pullback.loops.analysis.joined import elements
-from pullback.loops.analysis.triangles import Axes
+from pullback.loops.analysis.zeros import Zeros
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import For, Kernel, LetIndex, Site, Stmt
 from pullback.loops.program.schedule import PLAIN, Schedule
@@ -30,7 +30,7 @@ class Work:
         views: the locations of arrays.
         outs: the written arrays.
         exact: whether results must round as the statements are written.
-        triangles: arrays that are zero on one side of a diagonal.
+        zeros: where arrays are zero.
         wish: schedule steps that a plan must have if a kind of kernel has several plans.
     """
 
@@ -38,7 +38,7 @@ class Work:
     views: Mapping[ir.Ref, View]
     outs: tuple[ir.Ref, ...]
     exact: bool = False
-    triangles: Mapping[ir.Ref, Axes] = field(default_factory=dict)
+    zeros: Mapping[ir.Ref, Zeros] = field(default_factory=dict)
     wish: Schedule = PLAIN
     _parameters: dict[tuple[Buffer, Index], Buffer] = field(default_factory=dict, repr=False)
     _places: dict[Buffer, View] = field(default_factory=dict, repr=False)
@@ -48,10 +48,10 @@ class Work:
         s: ir.Statement,
         views: Mapping[ir.Ref, View],
         exact: bool = False,
-        triangles: Mapping[ir.Ref, Axes] | None = None,
+        zeros: Mapping[ir.Ref, Zeros] | None = None,
     ) -> Work:
         """The work of one statement."""
-        return Work((s,), views, s.outs, exact, triangles or {})
+        return Work((s,), views, s.outs, exact, zeros or {})
 
     def __post_init__(self) -> None:
         for out in self.outs:

@@ -338,6 +338,9 @@ class _TiledWay:
         else:
             cycles += a_packs * _pack_cycles(c.a, c.rows, c.depth, t.rows, t.lanes, page)
         cycles += b_packs * _pack_cycles(c.b, c.columns, c.depth, t.columns, t.lanes, page)
+        if self.batch // size(c.shared) * self.m * n * element > self.machine.caches[1]:  # sums leave the second cache
+            lines = self.batch * self.m * n * element / self.machine.line
+            cycles += 2 * (blocks - 1) * lines * self.machine.waits[1]
         if storing == "aside":
             cycles += ASIDE[self.turned] * self.batch * self.m * n
         elif storing == "across":

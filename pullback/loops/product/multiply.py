@@ -14,10 +14,17 @@ from pullback.state import cached
 
 @dataclass(frozen=True)
 class Walk:
-    """The way a tile reads A in place: relative `places` of its rows, and the loops of the sum."""
+    """The way a tile reads A in place.
+
+    Attributes:
+        places: of its rows, relative to each other.
+        loops: of the sum.
+        part: whether they may be parts of those of the panel.
+    """
 
     places: tuple[int, ...]
     loops: int
+    part: bool = False
 
 
 @cached(64)
@@ -29,8 +36,9 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool |
 
     Index parameters: `steps` of the sum, `stride`, the distance of two rows of c, and `begun`, 0 to overwrite c. With
     `in_place`, a is not a panel but a[i, k] in memory; `row` is the distance of its rows. In place by a `Walk`, the sum
-    is several loops, from the innermost on: loop n has `steps<n>` steps, `step<n>` apart in a. At an edge, `panels` of
-    a and b are wider than the tile. In place, the last of the rows `present` stands for missing ones.
+    is several loops, from the innermost on: loop n has `steps<n>` steps, `step<n>` apart in a; if these are a part,
+    the panel has `whole<n>`. At an edge, `panels` of a and b are wider than the tile. In place, the last of the rows
+    `present` stands for missing ones.
     """
     columns = lanes * vectors
     down, across = panels or (rows, columns)
@@ -43,7 +51,7 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool |
     k = Var("k", steps.extent)
     place, address, loops = as_index(k), as_index(k), [(k, steps)]
     if walked := isinstance(in_place, Walk):
-        place, address, loops = _walked(in_place.loops)
+        place, address, loops = _walked(in_place.loops, in_place.part)
     step: list[Stmt] = []
     right = [Temp(f"b{j}", wide) for j in range(vectors)]
     for j, t in enumerate(right):
@@ -69,7 +77,7 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool |
     body = (*lets, *zeros, *step, *finish)
     index = "places[i] + k" if isinstance(in_place, Walk) else "i, k" if in_place else "k, i"
     comment = (f"c[i, j] (+)= {head}sum over k of a[{index}] * b[k, j] for i < {rows}, j < {columns}",)
-    lying = "_walked" if walked else "_in_place" * bool(in_place)
+    lying = "_walked" + "_in_part" * in_place.part if isinstance(in_place, Walk) else "_in_place" * bool(in_place)
     name = f"multiply_{dtype.name}_{rows}x{columns}{lying}" + "_scaled" * bool(head) + "_edge" * bool(panels)
     return Kernel(name, (a, b, *scale, c), free_variables(body), body, comment, apart=walked)
 
@@ -132,11 +140,11 @@ def _finish(
     return (scale,) * scaled, (*(() if plain else (Let(times, number),)), *stores), head
 
 
-def _walked(loops: int) -> tuple[Index, Index, list[tuple[Var, Var]]]:
+def _walked(loops: int, part: bool) -> tuple[Index, Index, list[tuple[Var, Var]]]:
     """The position in the sum, A's offset there, and loop variables with trips, innermost first."""
     pairs = [(Var(f"k{n}", 1 << 40), Var(f"steps{n}", 1 << 40)) for n in range(loops)]
     place = address = ZERO_INDEX
     for n, (v, trips) in reversed(list(enumerate(pairs))):
-        place = place * as_index(trips) + as_index(v)
+        place = place * as_index(Var(f"whole{n}", trips.extent) if part else trips) + as_index(v)
         address = address + as_index(v) * as_index(Var(f"step{n}", 1 << 40))
     return place, address, pairs

@@ -33,6 +33,7 @@ from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain, element_loops, without_units
 from pullback.loops.product import blocking
 from pullback.loops.product.blocking import FlatAxis, PackedPlan, best_packed_plan, form, is_run, runs, whole_levels
+from pullback.loops.product.border import Border
 from pullback.loops.product.contraction import Contraction, size
 from pullback.loops.product.edge import edge, store_part
 from pullback.loops.product.multiply import Walk, dots, multiply
@@ -255,6 +256,8 @@ class _Lying:
         row: the distance between the beginnings of two rows.
         form: a function that returns the form for `multiply` of a tile with a number of rows.
         numbers: further index arguments of the tile.
+        lets: indices to set first.
+        skipped: steps of the sum to leave out at the beginning.
     """
 
     buffer: Buffer
@@ -262,6 +265,8 @@ class _Lying:
     row: Index
     form: Callable[[int], bool | Walk]
     numbers: dict[str, Index]
+    lets: tuple[Stmt, ...] = ()
+    skipped: Index = ZERO_INDEX
 
 
 _MakeTile = Callable[[Index, int, Index, Index, int, Index], list[Stmt]]
@@ -349,12 +354,14 @@ class _PackedWriter:
 
         A block of A that turns out to be one run per row, such as one image of a batch, is not packed.
         """
-        out = [*packed, *self._tiles(rows, columns, depth, self._lying(rows, depth, at, self.plan.in_place), at)]
+        lying = self._lying(rows, depth, at, self.plan.in_place)
+        out = [*packed, *lying.lets, *self._tiles(rows, columns, depth, lying, at)]
         plain = self.contraction.a.plain if self.a is not None and not self.plan.a_first else None
         if plain is not None and rows.group.most and depth.group.most:
             down, along = (runs(b.levels, plain[1]) for b in (rows, depth))
             if len(down) == 1 and len(along) > 1 and along[-1].step is ONE_INDEX:
-                tiles = self._tiles(rows, columns, depth, self._lying(rows, depth, at, True), at)
+                lying = self._lying(rows, depth, at, True)
+                tiles = [*lying.lets, *self._tiles(rows, columns, depth, lying, at)]
                 out = either(cond("==", elements(r.trips for r in along[:-1]) - 1), tiles, out)
         finish = self._finish(rows, columns, at)
         return [*out, *either(cond("==", depth.start + depth.size - self.whole), finish)] if finish else out
@@ -385,9 +392,10 @@ class _PackedWriter:
         begun = as_index(1) if self.adds else depth.start
 
         def one(i: Index, height: int, present: Index, j: Index, width: int, used: Index) -> list[Stmt]:
-            operands = (View(lying.buffer, lying.first + i * lying.row), View(self.b, j * depth.size), *scale)
-            steps = depth.size
-            if "steps0" not in lying.numbers:  # the sum is one loop
+            panel = View(self.b, j * depth.size + lying.skipped * width)
+            operands = (View(lying.buffer, lying.first + i * lying.row), panel, *scale)
+            steps = lying.numbers.get("steps", depth.size)
+            if steps is depth.size and "steps0" not in lying.numbers:  # the sum is one loop
                 steps = self._steps(depth, rows.start + i + height, columns.start + j + used)
             at_c = View(self.partial, base + i * row_step + j * column_step)
             numbers: dict[str, Index | int] = {**lying.numbers, "steps": steps, "stride": row_step, "begun": begun}
@@ -420,9 +428,10 @@ class _PackedWriter:
             return depth.size
         for side, mine, end in ((c.a, c.rows, row), (c.b, c.columns, column)):
             g = side.term
-            if not isinstance(g, ir.Get) or g.ref not in self.builder.work.triangles or len(mine) != 1:
+            zeros = self.builder.work.zeros.get(g.ref) if isinstance(g, ir.Get) else None
+            if not isinstance(g, ir.Get) or zeros is None or zeros.triangle is None or len(mine) != 1:
                 continue
-            p, q = self.builder.work.triangles[g.ref]
+            p, q = zeros.triangle
             whole = depth.size is c.depth[0].extent
             if g.indices[p].single is mine[0] and g.indices[q].single is c.depth[0] and whole:
                 return end
@@ -439,14 +448,21 @@ class _PackedWriter:
         down, along = (runs(b.levels, address) for b in (rows, depth))
         base = Substitution(variables={**at, **rows.at, **depth.at}).index(address)
         row = down[0].step if down else ZERO_INDEX
+        border = Border.of(self.contraction.a, self.builder.work.zeros, rows, depth, at)
         if is_run(along) or not self.plan.in_place:
-            return _Lying(buffer, base, row, lambda _: True, {"row": row})
+            lets, steps = border.block(depth.size)
+            return _Lying(buffer, base, row, lambda _: True, {"row": row, "steps": steps}, tuple(lets))
         numbers: dict[str, Index] = {}
+        lets, skipped = [], ZERO_INDEX
         for n, r in enumerate(reversed(along)):
-            numbers |= {f"steps{n}": r.trips, f"step{n}": r.step}
+            more, first, steps = border.loop(r, str(n))
+            numbers |= {f"steps{n}": steps, f"step{n}": r.step, f"whole{n}": r.trips}
+            base, skipped, lets = base + first * r.step, skipped + first * r.weight, [*lets, *more]
         apart, loops = row.constant, len(along)
         assert apart is not None
-        return _Lying(buffer, base, row, lambda n: Walk(tuple(apart * i for i in range(n)), loops), numbers)
+        part = bool(lets)
+        return _Lying(buffer, base, row, lambda n: Walk(tuple(apart * i for i in range(n)), loops, part), numbers,
+                      tuple(lets), skipped)
 
     def _across(
         self, line: Buffer, tile: tuple[int, int, int], at: Index, apart: Index, stride: Index, begun: Index
