@@ -1,18 +1,24 @@
-"""Triangular arrays, zero where the row is shorter than the column, to shorten products.
+"""Triangles: arrays that are zero, or that nothing reads, where the column is larger than the row; for short products.
 
     q = build k < K, i < D, j < D { [i == j] exp(d[k, i]) + [i > j] l[k, place(i, j)] }    is zero for j > i
 
-A product that sums over such a j, for some values of i at a time, ends its sum at the largest of them. As with zero
-borders (`passes/pad.py`), the other factor is ignored there, even if it is infinite or NaN.
+A product that sums over such a j, for some values of i at a time, ends its sum at the largest of them. So do packed
+products and tiles. As with zero borders (`passes/pad.py`), the other factor is ignored there, even if it is infinite or
+NaN. A copy of a triangle, such as a transposed operand, is one too.
+
+The cotangent of q above is read for i >= j only (`half_read`). A packed product does not compute tiles outside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import permutations
 
 from pullback.ir import nodes as ir
-from pullback.ir.index import Var, as_index, prove_nonnegative
+from pullback.ir.expr import index_refs
+from pullback.ir.index import Cond, Var, as_index, prove_nonnegative
+from pullback.ir.program import blocks_of, scalars_of, statement_reads, walk_statements, whole_reads
+from pullback.ir.traverse import children, indices_of, walk
 
 Axes = tuple[int, int]  # an array is zero where its index on the second axis is larger than that on the first
 
@@ -23,10 +29,72 @@ def triangles(statements: Iterable[ir.Statement]) -> dict[ir.Ref, Axes]:
     for s in statements:
         if isinstance(s, ir.Build):
             for o, value in zip(s.outs, s.values, strict=True):
-                axes = _axes(value, s.vars)
+                axes = _copied(value, s.vars, out) or _axes(value, s.vars)
                 if axes is not None:
                     out[o] = axes
     return out
+
+
+def ends(r: ir.Reduce, known: Mapping[ir.Ref, Axes]) -> list[tuple[Var, Var]]:
+    """Pairs of variables i, j: the terms of a sum are zero where its variable j is larger than i."""
+    term = r.arg.arg if isinstance(r.arg, ir.Bracket) else r.arg
+    out: list[tuple[Var, Var]] = []
+    for g in term.args if isinstance(term, ir.Mul) else (term,):
+        if isinstance(g, ir.Get) and g.ref in known and r.op == "sum":
+            i, j = (g.indices[axis].single for axis in known[g.ref])
+            if isinstance(i, Var) and i not in r.vars and j in r.vars:
+                out.append((i, j))
+    return out
+
+
+def half_read(block: ir.Block) -> dict[ir.Ref, Axes]:
+    """The axes of each sum's array that is read only where the index on the second is at most that on the first."""
+    statements = list(walk_statements(block))
+    sums = {o for s in statements if isinstance(s, ir.Build) and len(s.outs) == 1 and _has_sum(s) for o in s.outs}
+    sides = {r: {(p, q) for p, q in permutations(range(r.rank), 2) if r.shape[p] is r.shape[q]} for r in sums}
+    sides = {r: pairs for r, pairs in sides.items() if pairs and r not in block.results}
+    seen: set[tuple[ir.Scalar, tuple[Cond, ...]]] = set()
+
+    def read(e: ir.Scalar, conds: tuple[Cond, ...]) -> None:
+        if e.refs.isdisjoint(sides) or (e, conds) in seen:
+            return
+        seen.add((e, conds))
+        for i in indices_of(e):
+            lose(index_refs(i))
+        if isinstance(e, ir.Get) and e.ref in sides:
+            sides[e.ref] = {(p, q) for p, q in sides[e.ref] if prove_nonnegative(e.indices[p] - e.indices[q], conds)}
+        within = (*conds, *e.conds) if isinstance(e, ir.Bracket) else conds
+        for c in children(e):
+            read(c, within)
+
+    def lose(refs: Iterable[ir.Ref]) -> None:
+        for r in refs:
+            sides.pop(r, None)
+
+    for s in statements if sides else ():
+        for b in blocks_of(s):
+            lose(b.results)
+        lose(whole_reads(s))
+        if isinstance(s, ir.Scatter):
+            lose(r for i in s.indices for r in index_refs(i))
+        if isinstance(s, ir.Build | ir.Scatter):
+            for v in scalars_of(s):
+                read(v, ())
+        elif isinstance(s, ir.Sort):
+            lose(statement_reads(s))
+    return {r: min(pairs) for r, pairs in sides.items() if pairs}
+
+
+def _has_sum(s: ir.Build) -> bool:
+    return any(isinstance(n, ir.Reduce) and n.op == "sum" for v in s.values for n in walk(v))
+
+
+def _copied(value: ir.Scalar, variables: tuple[Var, ...], known: Mapping[ir.Ref, Axes]) -> Axes | None:
+    """The axes of an array whose elements are those of a triangle."""
+    if not isinstance(value, ir.Get) or value.ref not in known:
+        return None
+    i, j = (value.indices[axis].single for axis in known[value.ref])
+    return (variables.index(i), variables.index(j)) if i in variables and j in variables else None
 
 
 def _axes(value: ir.Scalar, variables: tuple[Var, ...]) -> Axes | None:

@@ -31,6 +31,7 @@ class Work:
         outs: the written arrays.
         exact: whether results must round as the statements are written.
         triangles: arrays that are zero on one side of a diagonal.
+        halves: arrays that nothing reads on one side of a diagonal.
         wish: schedule steps that a plan must have if a kind of kernel has several plans.
     """
 
@@ -39,6 +40,7 @@ class Work:
     outs: tuple[ir.Ref, ...]
     exact: bool = False
     triangles: Mapping[ir.Ref, Axes] = field(default_factory=dict)
+    halves: Mapping[ir.Ref, Axes] = field(default_factory=dict)
     wish: Schedule = PLAIN
     _parameters: dict[tuple[Buffer, Index], Buffer] = field(default_factory=dict, repr=False)
     _places: dict[Buffer, View] = field(default_factory=dict, repr=False)
@@ -49,9 +51,10 @@ class Work:
         views: Mapping[ir.Ref, View],
         exact: bool = False,
         triangles: Mapping[ir.Ref, Axes] | None = None,
+        halves: Mapping[ir.Ref, Axes] | None = None,
     ) -> Work:
         """The work of one statement."""
-        return Work((s,), views, s.outs, exact, triangles or {})
+        return Work((s,), views, s.outs, exact, triangles or {}, halves or {})
 
     def __post_init__(self) -> None:
         for out in self.outs:

@@ -22,7 +22,7 @@ from pullback.ir.traverse import Substitution
 from pullback.ir.types import bool_
 from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.analysis.joined import elements, is_renaming
-from pullback.loops.analysis.triangles import Axes, triangles
+from pullback.loops.analysis.triangles import Axes, half_read, triangles
 from pullback.loops.plain.bounds import LoopNest, by_level, narrowed
 from pullback.loops.plain.builder import Address, KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate, Chooser, Declined, Strategies
@@ -101,6 +101,7 @@ def lower(
     exact = trapping or program.settings.exact
     lowering = Lowering(storage, comment or (lambda s: ()), chooser or PLAIN, traps, exact)
     lowering.triangles = triangles(walk_statements(program.body))
+    lowering.halves = {} if exact else half_read(program.body)
     lowering.known = {} if known is None else known
     dims = tuple(DimSymbol(name) for name in determined_dims(program))
     function = Function(program.name, storage.inputs, storage.outputs, (), program.doc, storage.in_place,
@@ -136,8 +137,10 @@ class Template:
         return Call(self.kernel, tuple(View(a) if isinstance(a, Buffer) else a for a in arguments))
 
 
-# The key: statements up to names, which of their arrays share a place, their triangles, and which are read later.
-Templates = dict[tuple[Key, tuple[int, ...], tuple[Axes | None, ...], tuple[int, ...]], list[Template]]
+# The key: statements up to names, which of their arrays share a place, what of them is zero or unread, and which are
+# read later.
+Sides = tuple[Axes | None, Axes | None]
+Templates = dict[tuple[Key, tuple[int, ...], tuple[Sides, ...], tuple[int, ...]], list[Template]]
 MOST_TOGETHER: Final = 256  # most neighboring statements considered for one loop nest
 
 
@@ -153,6 +156,7 @@ class Lowering:
         self.traps = traps
         self.exact = exact
         self.triangles: Mapping[ir.Ref, Axes] = {}
+        self.halves: Mapping[ir.Ref, Axes] = {}
         self.known: Templates = {}
         self.inner = 0  # the loops and branches around the present block
         self.made: Callable[[Sequence[Stmt]], None] = lambda statements: None  # is told of those of the program
@@ -256,8 +260,8 @@ class Lowering:
         what, refs = alpha_key(*statements)
         views = [self.views[r] for r in refs]
         places = [(v.buffer, v.offset) for v in views]
-        key = (what, tuple(map(places.index, places)), tuple(map(self.triangles.get, refs)),
-               tuple(map(refs.index, stored)))
+        sides = tuple((self.triangles.get(r), self.halves.get(r)) for r in refs)
+        key = what, tuple(map(places.index, places)), sides, tuple(map(refs.index, stored))
         known = self.known.get(key)
         if known is not None and self.traps is None:
             return [t.call(views) for t in known]
@@ -269,7 +273,7 @@ class Lowering:
 
     def _kernels(self, s: ir.Build | ir.Scatter) -> list[Stmt]:
         """Calls of kernels, or a copy, for a statement whose form is new."""
-        work = Work.of(s, self.views, self.exact, self.triangles)
+        work = Work.of(s, self.views, self.exact, self.triangles, self.halves)
         if isinstance(s, ir.Build) and update_of(s, work) is None and (parts := changes_apart(s, work)) is not None:
             return self._changed(s, *parts)
         call = self._chosen(work, self.comment(s))
