@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("hatchling", reason="hatchling, which builds wheels, is not installed")
-WHEEL_LINES = 135_810
+WHEEL_LINES = 135_980
 """Lines of Python in the wheel: a bound that only a feature raises, by what it needs (kernels for devices: 7,900, calls
 on devices: 1,900, writes in place: 1,450, several inputs of networks and averages: 1,300, tables: 350, NumPy's rules on
 lazy arrays: 650, elimination of any elements: 170, files and adapters for fine-tuning, and models: 1,220, operators of
