@@ -14,21 +14,26 @@ another index than the axis' own variable, or after a sum over it, are stored wh
 contractions become arrays, and has two forms. `strip_mine` is for the mode of least memory. `strip_for_caches` runs in
 all modes, where unfused arrays would leave the second cache and few operations per byte are computed, so memory waits
 dominate. Sums over the axis are reassociated, so `exact` programs stay as they are.
+
+An axis that all factors of a product share, such as the components of a mixture, has strips of its own. Products are
+then as large in a strip as for the whole axis, so a strip may have one step. What a later loop over the same axis
+reads stays in strips (`stacked`), each of them a stretch of memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from math import prod
+from math import ceil, prod
 
 from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, Index, Var, as_index, cond
-from pullback.ir.program import scalars_of, statement_reads, with_fields
+from pullback.ir.program import scalars_of, with_fields
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.ir.walks import each_block
 from pullback.machine import Machine
+from pullback.passes.axes import Axis, Cut, axes, bytes_of, factors, gets
 from pullback.passes.cost import has_data_index, has_reduction
 from pullback.records import dataclass, replace
 from pullback.rewrite.fired import fired
@@ -41,9 +46,9 @@ LEAVING = 2  # bytes of arrays that leave the second cache, as a multiple of its
 STAYING = 2  # arrays that stay take this fraction (1 / n) of the second cache
 ENOUGH = 32  # rows of a strip for which kernels are as fast as for all rows
 LIGHT = 8  # operations per byte of an array, below which memory waits dominate
-
-Cut = ir.Build | ir.Scatter  # statements that can run a stretch at a time
-Place = tuple[object, object]  # (array, axis), or (position of a statement, variable)
+EVEN = 20  # the same, where a strip's products are as large as those for the whole axis
+AGAIN = 4  # operations of such a strip for each byte that all strips read
+TURNED = 16  # bytes that are read for each byte of an array that is put together along another axis than its first
 
 
 def strip_mine(program: ir.Program) -> ir.Program:
@@ -56,9 +61,9 @@ def strip_for_caches(program: ir.Program, machine: Machine) -> ir.Program:
     return each_block(program, partial(_block, strips=partial(_Strips.near, cache=machine.caches[1])))
 
 
-def _block(block: ir.Block, strips: Callable[[ir.Block, _Axis], _Strips | None]) -> ir.Block:
+def _block(block: ir.Block, strips: Callable[[ir.Block, Axis], _Strips | None]) -> ir.Block:
     best: _Strips | None = None
-    for axis in _axes(block):
+    for axis in axes(block, 2 * LEAST):
         found = strips(block, axis)
         if found is not None and (best is None or found.saved > best.saved):
             best = found
@@ -66,64 +71,6 @@ def _block(block: ir.Block, strips: Callable[[ir.Block, _Axis], _Strips | None])
         return block
     fired("strips.axis")
     return best.block()
-
-
-# Axes -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """The axes of arrays and variables of statements that run together, and each statement's reads."""
-
-    extent: int
-    of_array: Mapping[ir.Ref, int]
-    variables: frozenset[tuple[int, Var]]
-    reads: Sequence[Mapping[ir.Ref, None]]
-
-
-def _axes(block: ir.Block) -> Iterator[_Axis]:
-    """The axes of a block: joined where a variable reads or writes a whole array axis."""
-    parent: dict[Place, Place] = {}
-
-    def root(p: Place) -> Place:
-        while parent.setdefault(p, p) != p:
-            parent[p] = p = parent[parent[p]]
-        return p
-
-    made = {o for s in block.statements if isinstance(s, Cut) for o in s.outs}
-    for k, s in enumerate(block.statements):
-        if not isinstance(s, Cut):
-            continue
-        for o in s.outs if isinstance(s, ir.Build) else ():
-            for axis, v in enumerate(s.vars):
-                parent[root((o, axis))] = root((k, v))
-        for g in _gets(s):
-            if g.ref in made:
-                for axis, i in enumerate(g.indices):
-                    if isinstance(i.single, Var):
-                        parent[root((g.ref, axis))] = root((k, i.single))
-    reads = [statement_reads(s) for s in block.statements] if parent else []
-    joined: dict[Place, list[Place]] = {}
-    for p in parent:
-        joined.setdefault(root(p), []).append(p)
-    for places in joined.values():
-        arrays: dict[ir.Ref, int] = {}
-        for p in sorted((p for p in places if isinstance(p[0], ir.Ref)), key=lambda p: (p[0].serial, p[1])):  # type: ignore[attr-defined]
-            arrays.setdefault(p[0], p[1])  # type: ignore[arg-type]
-        extents = {r.shape[axis].constant for r, axis in arrays.items()}
-        if len(extents) == 1 and (extent := extents.pop()) is not None and extent >= 2 * LEAST:
-            here = frozenset(p for p in places if isinstance(p[0], int))
-            yield _Axis(extent, arrays, here, reads)  # type: ignore[arg-type]
-
-
-def _gets(s: Cut) -> list[ir.Get]:
-    """The elements that a statement reads, and the element that a scatter adds to."""
-    written = [expr.get(s.out, *s.indices)] if isinstance(s, ir.Scatter) else []
-    return [n for v in (*scalars_of(s), *written) for n in walk(v) if isinstance(n, ir.Get)]
-
-
-def _bytes(r: ir.Ref) -> int:
-    return prod(d.constant or 0 for d in r.shape) * r.dtype.size
 
 
 # Roles ----------------------------------------------------------------------------------------------------------
@@ -151,6 +98,7 @@ class _Strips:
         roles: the roles of the statements in strips, by position.
         levels: for the other statements, the number of passes over the axis before they can run.
         whole: arrays along the axis that are stored whole.
+        stacked: those of them that only later passes over the axis read, strip by strip, so that they stay in strips.
         saved: bytes of the other arrays.
 
     Args:
@@ -158,14 +106,18 @@ class _Strips:
         axis: the axis.
         ahead: whether to compute one number per row for the whole axis first, if it reads no array in strips.
             With label weights, for example, the sum of all weights is then known before the first strip.
+        large: only statements that touch an array of so many bytes run in strips; arrays may be stacked then.
     """
 
-    def __init__(self, block: ir.Block, axis: _Axis, ahead: bool = False) -> None:
+    def __init__(self, block: ir.Block, axis: Axis, ahead: bool = False, large: int = 0) -> None:
         self.original = block
+        self.large = large
         self.axis = axis
         self.roles: dict[int, _Role] = {}
         self.levels: dict[int, int] = {}
         self.whole: set[ir.Ref] = set()
+        self.stacked: set[ir.Ref] = set()
+        self.stacks: dict[ir.Ref, tuple[ir.Ref, ir.Ref | None]] = {}  # with the array of the rows after all strips
         self.rows = 0
         self.reads = axis.reads
         for k in sorted({k for k, _ in axis.variables}):
@@ -176,14 +128,15 @@ class _Strips:
             del self.roles[k]
         while self._settle():
             pass
-        self.local = [o for k, r in self.roles.items() if r.var for o in block.statements[k].outs
-                      if o not in self.whole]
-        self.saved = sum(map(_bytes, self.local))
+        self.local = [
+            o for k, r in self.roles.items() if r.var for o in block.statements[k].outs if o not in self.whole
+        ]
+        self.saved = sum(map(bytes_of, self.local))
 
     @staticmethod
-    def of(block: ir.Block, axis: _Axis) -> _Strips | None:
+    def of(block: ir.Block, axis: Axis) -> _Strips | None:
         """The strips; None where they would save little."""
-        if sum(map(_bytes, axis.of_array)) < 2 * SMALL:
+        if sum(map(bytes_of, axis.of_array)) < 2 * SMALL:
             return None
         made = _Strips(block, axis)
         if any(r.phase for r in made.roles.values()):
@@ -194,15 +147,23 @@ class _Strips:
         return made._in_rows(LEAST, max(SMALL, axis.extent * row // SHARE) // max(row, 1))
 
     @staticmethod
-    def near(block: ir.Block, axis: _Axis, cache: int) -> _Strips | None:
+    def near(block: ir.Block, axis: Axis, cache: int) -> _Strips | None:
         """Strips whose arrays fit a cache of this size; None if they fit anyway, or it does not pay."""
-        if sum(map(_bytes, axis.of_array)) < LEAVING * cache:
+        if sum(map(bytes_of, axis.of_array)) < LEAVING * cache:
             return None
         made = _Strips(block, axis)
-        stored = sum(map(_bytes, made._stored()))
-        if stored < LEAVING * cache or made._work() > LIGHT * stored:
-            return None
-        return made._in_rows(ENOUGH, cache // STAYING // max(made._row_bytes(), 1))
+        if made._waits(cache, LIGHT):
+            return made._in_rows(ENOUGH, cache // STAYING // max(made._row_bytes(), 1))
+        made = _Strips(block, axis, large=cache)
+        if made._waits(cache, EVEN) and made._is_batch() and (row := made._row_bytes()) <= LEAVING * cache:
+            least = ceil(AGAIN * made._read_again() * axis.extent / made._work())
+            return made._in_rows(least, max(cache // STAYING // row, 1))
+        return None
+
+    def _waits(self, cache: int, light: int) -> bool:
+        """Whether arrays would leave the cache, with less than `light` operations for each of their bytes."""
+        stored = sum(map(bytes_of, self._stored()))
+        return stored >= LEAVING * cache and self._work() <= light * stored
 
     def _in_rows(self, least: int, most: int) -> _Strips | None:
         """Strips of `least` to `most` rows, preferably a divisor of the axis; None if they are too few."""
@@ -217,8 +178,17 @@ class _Strips:
         for k in self.roles:
             s = self._statement(k)
             if isinstance(s, ir.Scatter) or any(has_reduction(v) or has_data_index(v) for v in s.values):
-                out |= dict.fromkeys(o for o in s.outs if o in self.local and o.rank > 1)
+                out |= dict.fromkeys(o for o in s.outs if (o in self.local or o in self.stacked) and o.rank > 1)
         return list(out)
+
+    def _is_batch(self) -> bool:
+        """Whether products are as large for one step along the axis: all of their factors change with it."""
+        for k, role in self.roles.items():
+            for n in dict.fromkeys(n for v in scalars_of(self._statement(k)) for n in walk(v)):
+                if isinstance(n, ir.Reduce) and len(different := set(factors(n.arg))) > 1:
+                    if not all(role.var in f.free for f in different):
+                        return False
+        return True
 
     def _work(self) -> int:
         """Operations of the statements in strips."""
@@ -229,6 +199,13 @@ class _Strips:
                 steps = [prod(x.extent.constant or 1 for x in n.vars) for n in walk(v) if isinstance(n, ir.Reduce)]
                 total += prod(x.extent.constant or 1 for x in s.vars) * max(steps, default=1)
         return total
+
+    def _read_again(self) -> int:
+        """Bytes of the arrays that every strip reads as a whole."""
+        members = {k: self._statement(k) for k in self.roles}
+        whole = {g.ref for k, s in members.items() for g in gets(s)
+                 if not any((k, v) in self.axis.variables for v in g.free)}  # fmt: skip
+        return sum(map(bytes_of, whole))
 
     def _role(self, k: int, s: ir.Statement) -> _Role | None:
         """The role of a single statement; None if it sees the axis as a whole."""
@@ -275,7 +252,7 @@ class _Strips:
         s, role = self._statement(k), self.roles[k]
         axis = self.axis.of_array[ref]
         if role.var is not None:
-            return all(g.indices[axis].single is role.var for g in _gets(s) if g.ref is ref)
+            return all(g.indices[axis].single is role.var for g in gets(s) if g.ref is ref)
         for r, v in role.sums.items():
             if any(isinstance(n, ir.Get) and n.ref is ref and n.indices[axis].single is not v for n in walk(r.arg)):
                 return False
@@ -305,10 +282,14 @@ class _Strips:
                 role.phase = now
                 if role.var is None:
                     level |= dict.fromkeys(s.outs, now + 1)
-        for k, role in self.roles.items():
-            whole.update(r for r in self.reads[k]
-                         if r in cut and self.roles[cut[r]].phase < role.phase)
-        self.whole = whole
+        later = {
+            r
+            for k, role in self.roles.items()
+            for r in self.reads[k]
+            if r in cut and self.roles[cut[r]].phase < role.phase
+        }
+        self.whole = whole | later
+        self.stacked = {r for r in later - whole if self.large and self.axis.of_array[r] != 0}
         lost = [k for k in self.roles if not self._belongs(k, cut)]
         for k in lost:
             del self.roles[k]
@@ -317,20 +298,29 @@ class _Strips:
     def _belongs(self, k: int, cut: Mapping[ir.Ref, int]) -> bool:
         """Whether a statement touches an array that strips keep small, and can compute its whole arrays."""
         s, role = self.original.statements[k], self.roles[k]
-        if role.var is not None and any(o in self.whole and self.axis.of_array[o] != 0 for o in s.outs):
-            return False
-        local = [r for r in self.reads[k] if r in cut and r not in self.whole]
-        return bool(local) or (role.var is not None and any(o not in self.whole for o in s.outs))
+        if role.var is not None and any(self._is_turned(o) for o in s.outs):
+            read = sum(bytes_of(r) for r in self.reads[k] if r in cut)
+            if not self.large or TURNED * sum(map(bytes_of, s.outs)) > read:
+                return False
+        touched = (*self.reads[k], *(s.outs if role.var is not None else ()))
+        return any(
+            r in cut and bytes_of(r) >= self.large and (r not in self.whole or r in self.stacked) for r in touched
+        )
+
+    def _is_turned(self, o: ir.Ref) -> bool:
+        """Whether strips of an array must be put together along another axis than its first."""
+        return o in self.whole and o not in self.stacked and self.axis.of_array[o] != 0
 
     def _row_bytes(self) -> int:
         """Bytes of the arrays alive at once, for one step along the axis."""
         statements = self.original.statements
         last = {r: k for k in self.roles for r in self.reads[k]}
+        kept = self.stacked.union(self.local)
         alive = peak = 0
         for k in self.roles:
-            alive += sum(_bytes(o) for o in statements[k].outs if o in self.local)
+            alive += sum(bytes_of(o) for o in statements[k].outs if o in kept)
             peak = max(peak, alive)
-            alive -= sum(_bytes(r) for r in self.reads[k] if r in self.local and last[r] == k)
+            alive -= sum(bytes_of(r) for r in self.reads[k] if r in kept and last[r] == k)
         return peak // self.axis.extent
 
     # The program with strips --------------------------------------------------------------------------------------
@@ -340,8 +330,9 @@ class _Strips:
         out: list[ir.Statement] = []
         last = max([*(r.phase for r in self.roles.values()), *self.levels.values()])
         for phase in range(last + 1):
-            out += [s for k, s in enumerate(self.original.statements) if self.levels.get(k) == phase
-                    and k not in self.roles]
+            out += [
+                s for k, s in enumerate(self.original.statements) if self.levels.get(k) == phase and k not in self.roles
+            ]
             members = [k for k, r in self.roles.items() if r.phase == phase]
             if members:
                 out += _Loop(self, members).statements()
@@ -356,17 +347,18 @@ class _Stretch:
         self.start = start
         self.rows = rows
         self.small: dict[ir.Ref, ir.Ref] = {}
+        self.earlier: dict[ir.Ref, tuple[ir.Ref, tuple[Index, ...]]] = {}  # stacks, and this strip's indices in them
         self.body: list[ir.Statement] = []
 
     def _substitution(self, variables: Mapping[Var, Index]) -> Substitution:
         """A substitution of variables that also reads arrays along the axis from this stretch."""
 
         def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
-            small = self.small.get(ref)
+            small, strip = (self.small[ref], ()) if ref in self.small else self.earlier.get(ref, (None, ()))
             if small is None:
                 return expr.get(ref, *indices)
             axis = self.strips.axis.of_array[ref]
-            return expr.get(small, *(i - self.start if a == axis else i for a, i in enumerate(indices)))
+            return expr.get(small, *strip, *(i - self.start if a == axis else i for a, i in enumerate(indices)))
 
         return Substitution(variables=variables, get=element)
 
@@ -411,6 +403,10 @@ class _Loop:
         self.strip = Var("strip", as_index(count))
         self.each = _Stretch(strips, as_index(self.strip) * strips.rows, strips.rows)
         self.rest = _Stretch(strips, as_index(count * strips.rows), rest) if rest else None
+        for o, (stack, rest_of_stack) in strips.stacks.items():
+            self.each.earlier[o] = stack, (as_index(self.strip),)
+            if self.rest is not None and rest_of_stack is not None:
+                self.rest.earlier[o] = rest_of_stack, ()
         self.before: list[ir.Statement] = []
         self.after: list[ir.Statement] = []
         self.states: list[tuple[ir.Ref, ir.Ref, ir.Ref, ir.Ref]] = []  # out, state, init, new
@@ -430,14 +426,23 @@ class _Loop:
             for o in s.outs:
                 if o in self.strips.whole:
                     small = self.each.small[o]
-                    stacked.append((ir.Ref(o.name, o.dtype, (self.strip.extent, *small.shape)), small))
-                    self.after.append(self._together(o, stacked[-1][0]))
+                    stack = ir.Ref(o.name, o.dtype, (self.strip.extent, *small.shape), o.bounds)
+                    stacked.append((stack, small))
+                    if o in self.strips.stacked:
+                        self.strips.stacks[o] = stack, self.rest.small[o] if self.rest is not None else None
+                    else:
+                        self.after.append(self._together(o, stack))
         results = (*(new for _, _, _, new in self.states), *(small for _, small in stacked))
         outs = (*(out for out, _, _, _ in self.states), *(stack for stack, _ in stacked))
         if not outs:
-            return [self.strips.original.statements[k] for k in self.members]  # their results have no readers
-        fold = ir.Fold(outs, self.strip, tuple(state for _, state, _, _ in self.states),
-                    tuple(init for _, _, init, _ in self.states), ir.Block(tuple(self.each.body), results))
+            return []  # the results have no readers
+        fold = ir.Fold(
+            outs,
+            self.strip,
+            tuple(state for _, state, _, _ in self.states),
+            tuple(init for _, _, init, _ in self.states),
+            ir.Block(tuple(self.each.body), results),
+        )
         return [*self.before, fold, *(self.rest.body if self.rest else ()), *self.after]
 
     def _sum(self, s: ir.Build, role: _Role) -> None:
@@ -463,13 +468,20 @@ class _Loop:
             self.after.append(replace(s, values=tuple(rewrite(v, totals.get) for v in s.values)))
 
     def _together(self, out: ir.Ref, stack: ir.Ref) -> ir.Build:
-        """An array stored by strips, under its own name and shape; its memory order is unchanged."""
-        first, *others = (Var(n, d) for n, d in zip("tijklmnpqrs", out.shape))
-        rows, t = self.strips.rows, as_index(first)
-        value = expr.get(stack, t // rows, t % rows, *others)
+        """An array stored by strips, under its own name and shape; strips of first axes lie in memory as it does."""
+        axis, rows = self.strips.axis.of_array[out], self.strips.rows
+        variables = [Var(n, d) for n, d in zip("tijklmnpqrs", out.shape)]
+        t = as_index(variables[axis])
+
+        def element(a: ir.Ref, *strip: Index, row: Index) -> ir.Scalar:
+            return expr.get(a, *strip, *variables[:axis], row, *variables[axis + 1 :])
+
+        value = element(stack, t // rows, row=t % rows)
         if self.rest is not None:
             border = self.rest.start
-            tail = expr.get(self.rest.small[out], t - border, *others)
-            value = expr.add(expr.bracket([c for c in (cond(">=", border - 1 - t),) if isinstance(c, Cond)], value),
-                             expr.bracket([c for c in (cond(">=", t - border),) if isinstance(c, Cond)], tail))
-        return ir.Build((out,), (first, *others), (value,))
+            tail = element(self.rest.small[out], row=t - border)
+            value = expr.add(
+                expr.bracket([c for c in (cond(">=", border - 1 - t),) if isinstance(c, Cond)], value),
+                expr.bracket([c for c in (cond(">=", t - border),) if isinstance(c, Cond)], tail),
+            )
+        return ir.Build((out,), tuple(variables), (value,))

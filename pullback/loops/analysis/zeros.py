@@ -1,23 +1,20 @@
-"""Arrays that are zero on one side of a diagonal or in a border, to shorten products.
+"""Arrays that are zero on one side of a diagonal (`triangles.py`) or in a border, to shorten products.
 
-    q = build k < K, i < D, j < D { [i == j] exp(d[k, i]) + [i > j] l[k, place(i, j)] }    is zero for j > i
-    p = build c < C, i < H + 2 { [i >= 1, H - i >= 0] x[c, i - 1] }                        is zero for i < 1 and i > H
+    p = build c < C, i < H + 2 { [i >= 1, H - i >= 0] x[c, i - 1] }    is zero for i < 1 and i > H
 
-A product that sums over such a j, for some values of i at a time, ends its sum at the largest of them. A sum over the
-window of a convolution takes the part of the window that is inside. As with zero borders (`passes/pad.py`), the other
-factor is ignored there, even if it is infinite or NaN.
+A sum over the window of a convolution takes the part of the window that is inside. As with triangles, the other factor
+is ignored outside, even if it is infinite or NaN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import permutations
+from collections.abc import Iterable, Mapping
 
 from pullback.ir import nodes as ir
-from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, prove_nonnegative
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
+from pullback.loops.analysis.triangles import Axes, copied, triangle
 from pullback.records import dataclass
 
-Axes = tuple[int, int]  # an array is zero where its index on the second axis is larger than that on the first
 Ends = tuple[Index, Index]
 
 
@@ -40,23 +37,25 @@ def zeros(statements: Iterable[ir.Statement]) -> dict[ir.Ref, Zeros]:
     for s in statements:
         if isinstance(s, ir.Build):
             for o, value in zip(s.outs, s.values, strict=True):
-                found = Zeros(_triangle(value, s.vars), tuple(_inside(value, v) for v in s.vars))
+                read = out.get(value.ref) if isinstance(value, ir.Get) else None
+                copy = copied(value, s.vars, read.triangle) if read is not None and read.triangle else None
+                found = Zeros(copy or triangle(value, s.vars), tuple(_inside(value, v) for v in s.vars))
                 if found.triangle or any(found.inside):
                     out[o] = found
     return out
 
 
-def _triangle(value: ir.Scalar, variables: tuple[Var, ...]) -> Axes | None:
-    terms = value.args if isinstance(value, ir.Add) else (value,)
-    if not all(isinstance(t, ir.Bracket) for t in terms):
-        return None
-    for p, q in permutations(range(len(variables)), 2):
-        i, j = variables[p], variables[q]
-        if i.extent is j.extent and all(
-            isinstance(t, ir.Bracket) and prove_nonnegative(as_index(i) - as_index(j), t.conds) for t in terms
-        ):
-            return p, q
-    return None
+def ends(r: ir.Reduce, known: Mapping[ir.Ref, Zeros]) -> list[tuple[Var, Var]]:
+    """Pairs of variables i, j: the terms of a sum are zero where its variable j is larger than i."""
+    term = r.arg.arg if isinstance(r.arg, ir.Bracket) else r.arg
+    out: list[tuple[Var, Var]] = []
+    for g in term.args if isinstance(term, ir.Mul) else (term,):
+        axes = known[g.ref].triangle if isinstance(g, ir.Get) and g.ref in known and r.op == "sum" else None
+        if isinstance(g, ir.Get) and axes is not None:
+            i, j = (g.indices[axis].single for axis in axes)
+            if isinstance(i, Var) and i not in r.vars and j in r.vars:
+                out.append((i, j))
+    return out
 
 
 def _inside(value: ir.Scalar, v: Var) -> Ends | None:

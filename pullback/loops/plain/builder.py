@@ -9,6 +9,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, DimSymbol, Index, Var, as_index
 from pullback.ir.program import statement_reads
 from pullback.loops.analysis.joined import elements
+from pullback.loops.analysis.triangles import Axes
 from pullback.loops.analysis.zeros import Zeros
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import For, Kernel, LetIndex, Site, Stmt
@@ -31,6 +32,7 @@ class Work:
         outs: the written arrays.
         exact: whether results must round as the statements are written.
         zeros: where arrays are zero.
+        halves: arrays that nothing reads on one side of a diagonal.
         wish: schedule steps that a plan must have if a kind of kernel has several plans.
     """
 
@@ -39,6 +41,7 @@ class Work:
     outs: tuple[ir.Ref, ...]
     exact: bool = False
     zeros: Mapping[ir.Ref, Zeros] = field(default_factory=dict)
+    halves: Mapping[ir.Ref, Axes] = field(default_factory=dict)
     wish: Schedule = PLAIN
     _parameters: dict[tuple[Buffer, Index], Buffer] = field(default_factory=dict, repr=False)
     _places: dict[Buffer, View] = field(default_factory=dict, repr=False)
@@ -49,9 +52,10 @@ class Work:
         views: Mapping[ir.Ref, View],
         exact: bool = False,
         zeros: Mapping[ir.Ref, Zeros] | None = None,
+        halves: Mapping[ir.Ref, Axes] | None = None,
     ) -> Work:
         """The work of one statement."""
-        return Work((s,), views, s.outs, exact, zeros or {})
+        return Work((s,), views, s.outs, exact, zeros or {}, halves or {})
 
     def __post_init__(self) -> None:
         for out in self.outs:

@@ -22,6 +22,7 @@ from pullback.ir.traverse import Substitution
 from pullback.ir.types import bool_
 from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.analysis.joined import elements, is_renaming
+from pullback.loops.analysis.triangles import Axes, half_read
 from pullback.loops.analysis.zeros import Zeros, zeros
 from pullback.loops.plain.bounds import LoopNest, by_level, narrowed
 from pullback.loops.plain.builder import Address, KernelBuilder, Work, flat_position
@@ -101,6 +102,7 @@ def lower(
     exact = trapping or program.settings.exact
     lowering = Lowering(storage, comment or (lambda s: ()), chooser or PLAIN, traps, exact)
     lowering.zeros = zeros(walk_statements(program.body))
+    lowering.halves = {} if exact else half_read(program.body)
     lowering.known = {} if known is None else known
     dims = tuple(DimSymbol(name) for name in determined_dims(program))
     function = Function(program.name, storage.inputs, storage.outputs, (), program.doc, storage.in_place,
@@ -136,8 +138,10 @@ class Template:
         return Call(self.kernel, tuple(View(a) if isinstance(a, Buffer) else a for a in arguments))
 
 
-# The key: statements up to names, which of their arrays share a place, where these are zero, and which are read later.
-Templates = dict[tuple[Key, tuple[int, ...], tuple[Zeros | None, ...], tuple[int, ...]], list[Template]]
+# The key: statements up to names, which of their arrays share a place, where these are zero or unread, and which are
+# read later.
+Sides = tuple[Zeros | None, Axes | None]
+Templates = dict[tuple[Key, tuple[int, ...], tuple[Sides, ...], tuple[int, ...]], list[Template]]
 MOST_TOGETHER: Final = 256  # most neighboring statements considered for one loop nest
 
 
@@ -153,6 +157,7 @@ class Lowering:
         self.traps = traps
         self.exact = exact
         self.zeros: Mapping[ir.Ref, Zeros] = {}
+        self.halves: Mapping[ir.Ref, Axes] = {}
         self.known: Templates = {}
         self.inner = 0  # the loops and branches around the present block
         self.made: Callable[[Sequence[Stmt]], None] = lambda statements: None  # is told of those of the program
@@ -256,8 +261,8 @@ class Lowering:
         what, refs = alpha_key(*statements)
         views = [self.views[r] for r in refs]
         places = [(v.buffer, v.offset) for v in views]
-        key = (what, tuple(map(places.index, places)), tuple(map(self.zeros.get, refs)),
-               tuple(map(refs.index, stored)))
+        sides = tuple((self.zeros.get(r), self.halves.get(r)) for r in refs)
+        key = what, tuple(map(places.index, places)), sides, tuple(map(refs.index, stored))
         known = self.known.get(key)
         if known is not None and self.traps is None:
             return [t.call(views) for t in known]
@@ -269,7 +274,7 @@ class Lowering:
 
     def _kernels(self, s: ir.Build | ir.Scatter) -> list[Stmt]:
         """Calls of kernels, or a copy, for a statement whose form is new."""
-        work = Work.of(s, self.views, self.exact, self.zeros)
+        work = Work.of(s, self.views, self.exact, self.zeros, self.halves)
         if isinstance(s, ir.Build) and update_of(s, work) is None and (parts := changes_apart(s, work)) is not None:
             return self._changed(s, *parts)
         call = self._chosen(work, self.comment(s))

@@ -294,6 +294,7 @@ class _PackedWriter:
         update = _update(part, builder.work) if self.direct else None
         self.update = update or _Update(1.0, None)
         self.adds = update is not None
+        self.half = self._half()
         self.partial = self.out if self.direct else self._memory("partial", size(self.inside))
         self.partial_ref = ir.Ref("partial", c.total.dtype, (elements(v.extent for v in self.inside),))
 
@@ -370,7 +371,12 @@ class _PackedWriter:
         self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, lying: _Lying, at: dict[Var, Index]
     ) -> list[Stmt]:
         """The loops over the tiles of two blocks."""
-        one = self._tile(rows, columns, depth, lying, at)
+        make = self._tile(rows, columns, depth, lying, at)
+
+        def one(i: Index, height: int, present: Index, j: Index, width: int, used: Index) -> list[Stmt]:
+            test = self._is_read((rows.start + i, height), (columns.start + j, width))
+            return [] if test is False else either(test, make(i, height, present, j, width, used))
+
         across, down = self._panels("b", columns.size), self._panels("a", rows.size)
         steps, width = (b.size.constant or b.group.block for b in (depth, columns))
         if steps * width * self.contraction.total.dtype.size <= blocking.Blocks.of(self.machine).inner:
@@ -420,6 +426,23 @@ class _PackedWriter:
             return [*made, *store_part(line, width, at_c, (present, used), row_step, begun, t.lanes)]
 
         return one
+
+    def _half(self) -> tuple[Var, Var] | None:
+        """The axes of the result, if it is read only where the second variable is at most the first."""
+        s = self.builder.work.statement
+        axes = self.builder.work.halves.get(s.outs[0])
+        if axes is None or not isinstance(s, ir.Build) or self.position is not flat_position(self.s.vars):
+            return None
+        i, j = (s.vars[axis] for axis in axes)
+        return (i, j) if i in self.s.vars and j in self.s.vars else None
+
+    def _is_read(self, rows: tuple[Index, int], columns: tuple[Index, int]) -> Cond | bool:
+        """Whether an element of a tile is read, given its first row and column, and its size."""
+        c = self.contraction
+        for low, high, mine in ((rows, columns, (c.rows, c.columns)), (columns, rows, (c.columns, c.rows))):
+            if self.half is not None and mine == ((self.half[0],), (self.half[1],)):
+                return cond(">=", low[0] + (low[1] - 1) - high[0])
+        return True
 
     def _steps(self, depth: PanelBlock, row: Index, column: Index) -> Index:
         """The steps of the sum that a tile needs before this row and column, where a triangle ends."""

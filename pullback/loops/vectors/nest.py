@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from math import prod
 from typing import Final
 
@@ -18,6 +19,7 @@ from pullback.ir.expr import ReduceOp
 from pullback.ir.index import ZERO_INDEX, Floor, Index, Mod, Var, as_index
 from pullback.ir.traverse import Substitution, children, indices_of, rewrite, walk
 from pullback.ir.types import DType
+from pullback.loops.analysis.zeros import Zeros, ends
 from pullback.loops.plain.builder import Address
 from pullback.loops.program.cover import typical
 from pullback.loops.program.values import Buffer
@@ -71,6 +73,7 @@ class Nest:
         buffers: the arrays that are read, under the names of their flat forms.
         definitions: values that are used more than once, by their names.
         along: the variable along the lanes, once chosen.
+        ends: pairs of an axis and a sum's variable; the sum's terms are zero where the variable is larger.
     """
 
     dtype: DType
@@ -79,9 +82,10 @@ class Nest:
     buffers: Mapping[ir.Ref, Buffer]
     definitions: Mapping[ir.Ref, ir.Scalar] = field(default_factory=dict)
     along: Var | None = None
+    ends: tuple[tuple[Var, Var], ...] = ()
 
     @staticmethod
-    def of(s: ir.Build, address: Address) -> Nest | None:
+    def of(s: ir.Build, address: Address, zeros: Mapping[ir.Ref, Zeros] | None = None) -> Nest | None:
         """The nest of a build with merged axes; None if it has no vector form."""
         if not all(is_plain(v, s.vars) for v in s.vars):
             return None
@@ -94,7 +98,9 @@ class Nest:
         if len(dtypes) != 1 or (not (dtype := dtypes.pop()).is_floating and not dtype.is_integer):
             return None
         outs = tuple(Out(*address(o, indices), v) for o, v in zip(s.outs, values, strict=True))
-        nest = Nest(dtype, tuple(v for v in s.vars if v not in single), outs, flat.buffers)
+        sums = [n for v in s.values for n in walk(v) if isinstance(n, ir.Reduce)] if zeros else []
+        pairs = dict.fromkeys(pair for r in sums for pair in ends(r, zeros or {}) if pair[0] in s.vars)
+        nest = Nest(dtype, tuple(v for v in s.vars if v not in single), outs, flat.buffers, ends=tuple(pairs))
         return nest.merged() if _possible(nest) else None
 
     @staticmethod
@@ -160,7 +166,7 @@ class Nest:
 
     def merged(self) -> Nest:
         """The nest after merging each pair of axes that every address sees as one."""
-        fixed = self.inside(ir.Bracket, ir.FromIndex) | self._divided()
+        fixed = self.inside(ir.Bracket, ir.FromIndex) | self._divided() | set(chain(*self.ends))
         merge = mergeable(self._alike(), self.addresses(), fixed)
         if merge is None:
             return self

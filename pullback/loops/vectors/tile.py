@@ -26,6 +26,7 @@ from pullback.ir.reduction import neutral
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.loops.analysis.estimates import points_cycles
+from pullback.loops.analysis.zeros import Zeros
 from pullback.loops.plain.bounds import LoopNest
 from pullback.loops.plain.builder import Address, KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate
@@ -78,7 +79,8 @@ class Tiling:
         return tuple(root.statements)
 
 
-def plan_tile(s: ir.Build, address: Address, machine: Machine, wish: Schedule = PLAIN) -> Tiling | None:
+def plan_tile(s: ir.Build, address: Address, machine: Machine, wish: Schedule = PLAIN,
+              zeros: Mapping[ir.Ref, Zeros] | None = None) -> Tiling | None:
     """The tiling of a build; None if the scalar lowering must do it.
 
     Args:
@@ -86,8 +88,9 @@ def plan_tile(s: ir.Build, address: Address, machine: Machine, wish: Schedule = 
         address: returns an element's buffer and flat index.
         machine: the target.
         wish: schedule steps that it must have.
+        zeros: where arrays are zero.
     """
-    nest = Nest.of(s, address)
+    nest = Nest.of(s, address, zeros)
     if nest is None or nest.elements * nest.trips < SMALL:
         return None
     plan = best_plan(nest, machine, lambda p: wish is PLAIN or p.schedule.has(wish))
@@ -233,10 +236,16 @@ class _TileWriter:
         """One tile: accumulators, the loops of each reduction, then values and stores."""
         elements = self._elements(sizes, chunks)
         self.writer.sums = {e.at.scalar(r) for e in elements for r in self.nest.reductions}
-        reduce = self._across if self.plan.reduced else self._along
+        last = {v: start + (size - 1) for v, (start, size) in sizes.items()}
+        if chunks:
+            start, lanes = chunks[-1]
+            last[self.plan.axis] = start + (lanes - 1)
         for r in self.nest.reductions:
             different = {(e.at.scalar(r), e.lanes): e for e in elements}
-            totals = reduce(r, list(different.values()), scope)
+            if self.plan.reduced:
+                totals = self._across(r, list(different.values()), scope)
+            else:
+                totals = self._along(r, list(different.values()), last, scope)
             for (one, lanes), total in zip(different, totals, strict=True):
                 self._inside(scope, lanes).temps[one] = total
         values = [[e.at.scalar(v) for v in self.nest.values] for e in elements]
@@ -250,10 +259,12 @@ class _TileWriter:
             for o, value in zip(self.nest.outs, found, strict=True):
                 scope.statements.append(Store(o.buffer, self.writer.first(e.at.index(o.offset), e.lanes), value))
 
-    def _along(self, r: ir.Reduce, elements: list[Element], scope: Scope) -> list[Value]:
-        """The reduction for vectors of elements: a loop over all its variables."""
+    def _along(self, r: ir.Reduce, elements: list[Element], last: Mapping[Var, Index], scope: Scope) -> list[Value]:
+        """The reduction for vectors of elements: a loop over all its variables, up to where a triangle ends."""
         sums = [Accumulators(r.op, r.dtype) for _ in elements]
         conds, body = _conditions(r, elements[0])
+        needed = [cond(">=", last[i] - as_index(j)) for i, j in self.nest.ends if j in r.vars]
+        conds += [c for c in needed if isinstance(c, Cond)]
         mark = len(scope.statements)
         nest = LoopNest(self.writer, scope, r.vars, conds)
         self._accumulate(body, elements, sums, nest.innermost)
@@ -367,7 +378,7 @@ def _conditions(r: ir.Reduce, element: Element) -> tuple[list[Cond], ir.Scalar]:
 def tiles(work: Work, machine: Machine) -> Iterator[Candidate]:
     """The strategy for single builds as tiles of vectors."""
     s = work.statement
-    found = plan_tile(s, work.address, machine, work.wish) if isinstance(s, ir.Build) else None
+    found = plan_tile(s, work.address, machine, work.wish, work.zeros) if isinstance(s, ir.Build) else None
     if found is None:
         return
 

@@ -12,7 +12,7 @@ import pullback as pb
 from pullback import Array
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
-from pullback.ir.program import Fold, Program, Scatter, walk_statements
+from pullback.ir.program import Fold, Program, Scatter, statement_reads, walk_statements
 from pullback.ir.settings import MODES, Settings
 from pullback.ir.traverse import specialize
 from pullback.ir.verify import verify
@@ -268,3 +268,63 @@ def test_a_scatter_across_rows_is_whole() -> None:
     made = strip_mine(program)
     assert any(isinstance(s, Scatter) for s in made.body.statements)
     assert_same(program, made)
+
+
+MIXTURE = """mixture(q: f64[K, D, D], x: f64[N, D], m: f64[K, D]) {
+  z = build i < N, k < K, r < D { sum c < D { q[k, r, c] * (x[i, c] - m[k, c]) } }
+  b = build i < N, k < K { m[k, 0] - sum r < D { z[i, k, r] * z[i, k, r] } }
+  most = build i < N { max k < K { b[i, k] } }
+  w = build i < N, k < K { exp(b[i, k] - most[i]) }
+  q_bar = build k < K, r < D, c < D { sum i < N { w[i, k] * z[i, k, r] * (x[i, c] - m[k, c]) } }
+  m_bar = build k < K, r < D { sum i < N { w[i, k] * z[i, k, r] } }
+  return RESULTS }"""
+
+
+def mixture(results: str, **sizes: int) -> Program:
+    return specialize(parse_program(MIXTURE.replace("RESULTS", results)), sizes)
+
+
+def expected_mixture(q: np.ndarray, x: np.ndarray, m: np.ndarray) -> dict[str, np.ndarray]:
+    away = x[:, None] - m
+    z = np.einsum("krc,ikc->ikr", q, away)
+    b = m[:, 0] - (z**2).sum(2)
+    w = np.exp(b - b.max(1, keepdims=True))
+    return {"q_bar": np.einsum("ik,ikr,ikc->krc", w, z, away), "m_bar": np.einsum("ik,ikr->kr", w, z), "b": b, "z": z}
+
+
+def test_components_of_a_mixture_are_strips_and_what_a_later_loop_reads_stays_in_them() -> None:
+    made = strip_for_caches(mixture("q_bar, m_bar", N=1000, K=100, D=64), GENERIC)
+    verify(made)
+    first, later = (s for s in made.body.statements if isinstance(s, Fold))
+    assert [str(d) for d in first.outs[0].shape] == ["100", "1000", "1", "64"]  # z: a stretch for each component
+    assert first.outs[0] in {r for s in later.body.statements for r in statement_reads(s)}
+    assert not any(first.outs[0] in statement_reads(s) for s in made.body.statements if s is not later)
+
+
+def test_an_array_that_is_wanted_whole_along_another_axis_keeps_the_program_as_it_is() -> None:
+    made = strip_for_caches(mixture("q_bar, z", N=1000, K=100, D=64), GENERIC)
+    assert not any(isinstance(s, Fold) for s in made.body.statements)
+
+
+@pytest.mark.parametrize("results", ["q_bar, m_bar", "b", "m_bar, b"])
+@pytest.mark.parametrize(("components", "rows"), [(8, 1), (8, 2), (11, 2), (11, 4)])
+def test_strips_of_components_compute_the_same(
+    components: int, rows: int, results: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def in_rows(made: strips._Strips, least: int, most: int) -> strips._Strips:
+        made.rows = rows
+        return made
+
+    for name, value in (("LEAVING", 1), ("EVEN", 10**9), ("TURNED", 0), ("LIGHT", 0)):
+        monkeypatch.setattr(strips, name, value)
+    monkeypatch.setattr(strips._Strips, "_in_rows", in_rows)
+    program = mixture(results, N=6, K=components, D=4)
+    made = strip_for_caches(program, replace(GENERIC, caches=(32, 1500, 1 << 20)))
+    loops = [s for s in made.body.statements if isinstance(s, Fold)]
+    assert [s.var.extent.constant for s in loops] == [components // rows] * (1 if results == "b" else 2)
+    assert_same(program, made)
+    rng = np.random.default_rng(0)
+    q, x, m = (rng.standard_normal([d.constant or 0 for d in r.shape]) for r in program.inputs)
+    wanted = expected_mixture(q, x, m)
+    for name, found in zip(results.split(", "), compile_program(made, {}).run([q, x, m]), strict=True):
+        np.testing.assert_allclose(found, wanted[name], rtol=1e-10, atol=1e-12)
