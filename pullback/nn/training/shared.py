@@ -25,6 +25,7 @@ from pullback.cluster import LostError, Process, answer, sent
 from pullback.data import Batches
 from pullback.data.loader import Samples
 from pullback.errors import UsageError, counted
+from pullback.nn.training.devices import Devices
 from pullback.nn.training.feeds import Feed, Given, Rows, given
 from pullback.nn.training.reduction import parts_of
 from pullback.nn.training.replica import Done, Replica
@@ -108,13 +109,15 @@ class SharedUpdates(Updates):
         source: the batches.
         batch: the first batch.
         feed: what workers load batches from.
+        devices: a device for each worker; None for that of the options.
     """
 
     def __init__(
         self, loss: Callable[..., Any], optimizer: Any, carry: Carry, workers: Workers, source: Batches, batch: Any,
-        feed: Feed, **options: Any,
+        feed: Feed, devices: Devices | None = None, **options: Any,
     ) -> None:  # fmt: skip
         super().__init__(loss, optimizer, carry, **options)
+        self.devices = devices
         self.workers, self.source, self.feed = workers, source, feed
         self.parts = workers.parts or workers.count
         self.members: list[Member] = []
@@ -262,8 +265,9 @@ class SharedUpdates(Updates):
     def _make(self, number: int) -> Process:
         """Start the process of a worker."""
         stateful = len(self._program.outputs) > 1
+        own = {} if self.devices is None else {"device": f"{self.devices.names[number]}!"}
         return Process(f"worker {number} of fit", Replica, self.loss, stateful, self.optimizer, self.structure,
-                       self._sent, self.options, options=self.workers.options)  # fmt: skip
+                       self._sent, self.options | own, options=self.workers.options)  # fmt: skip
 
     def _settled(self, found: Sequence[Done | None], step: int) -> Done:
         """The updates that are made, by the worker that has made the most; lost ones are replaced."""

@@ -73,6 +73,7 @@ class Updates:
     """
 
     averages = False  # whether the averages of `ema` are evaluated
+    parts: int | None = None  # the parts of a batch whose gradients are added; None for whole batches
     _there: tuple[Any, ...] | None = None  # the current arrays, if they are on a device
 
     def __init__(self, loss: Callable[..., Any], optimizer: Any, carry: Carry, **options: Any) -> None:
