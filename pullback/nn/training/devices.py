@@ -21,7 +21,7 @@ from pullback.nn.optimizers import Optimizer
 from pullback.nn.training.feeds import edges
 from pullback.nn.training.packing import Packing
 from pullback.nn.training.reduction import parts_of
-from pullback.nn.training.step import Carry, Updates, pair
+from pullback.nn.training.step import BACKWARD, Carry, Updates, pair, seconds_of
 from pullback.nn.training.sums import Sums
 from pullback.runtime.device.array import device_put, ranged
 from pullback.runtime.device.driver import Gpu
@@ -59,7 +59,8 @@ class Devices:
     parts: int | None = None
 
     def __post_init__(self) -> None:
-        names = self.names
+        names: Any = self.names
+        parts: Any = self.parts
         if isinstance(names, str) or not isinstance(names, Sequence) or not names or not all(
             isinstance(n, str) and NAME.fullmatch(n) for n in names
         ):  # fmt: skip
@@ -77,8 +78,8 @@ class Devices:
             other = next(n for n, kind in zip(found, kinds, strict=True) if kind != kinds[0])
             raise _apart(f"fit: devices= lists {found[0]} and {other}, which have different drivers",
                          f'only devices of "{kinds[0]}", or only of "{other.partition(":")[0]}"')  # fmt: skip
-        if self.parts is not None and (not isinstance(self.parts, int) or self.parts < len(found)):
-            raise UsageError("E518", f"Devices: parts={self.parts} for {counted(len(found), 'device')}",
+        if parts is not None and (not isinstance(parts, int) or parts < len(found)):
+            raise UsageError("E518", f"Devices: parts={parts} for {counted(len(found), 'device')}",
                              remedy="at least one part for each device")  # fmt: skip
 
     def found(self) -> list[Gpu]:
@@ -117,13 +118,16 @@ class DeviceUpdates(Updates):
         self.gpus = devices.found()
         self.parts = devices.parts or len(self.gpus)
         self._replicas: list[tuple[Any, ...]] = []
-        self._stateful = len(self._one_part.program(carry.parameters, carry.state, batch).outputs) > 1
+        self._program = pb.function(lambda parameters, state, batch: pair(loss(parameters, state, batch))).program(
+            carry.parameters, carry.state, batch
+        )
+        self._stateful = len(self._program.outputs) > 1
         self._packing = Packing(tree.flatten((carry.parameters, carry.state if self._stateful else ()))[0])
         self._sums = Sums(self.gpus, self._packing.dtypes, self._packing.summed)
 
     def seconds(self, batch: Any) -> float:
         """Estimate the seconds of one update; the devices share it."""
-        return super().seconds(batch) / len(self.gpus)
+        return BACKWARD * seconds_of(self._program) / len(self.gpus)
 
     def __call__(self, batches: Any, step: int) -> NDArray[Any]:
         """Make an update for each of the stacked batches; return the losses."""
@@ -170,11 +174,6 @@ class DeviceUpdates(Updates):
         return values
 
     # The compiled functions, which run where their arrays are -------------------------------------------------------
-
-    @cached_property
-    def _one_part(self) -> pb.Function:
-        """The loss of a part, and the next state."""
-        return pb.function(**self.options)(lambda parameters, state, batch: pair(self.loss(parameters, state, batch)))
 
     @cached_property
     def _gradient(self) -> pb.Function:

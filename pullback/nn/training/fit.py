@@ -128,8 +128,8 @@ def fit(
             [E514] the loss is not finite; [E509], [E510], [E511], [E515], [E516] of checkpoints.
         UsageError: [E518] arguments contradict each other. [E526] A metric returns an array. With `workers`:
             [E713] Ray is not installed, [E712] the loss cannot be sent. LostError: [E711] all workers are lost.
-        DeviceError: as in `pb.function`. With `devices`: [E418] one is missing, [E420] one has failed, [E423] two cannot
-            work together. OutOfMemoryError: [E421] the arrays do not fit on a device.
+        DeviceError: as in `pb.function`. With `devices`: [E418] one is missing, [E420] one has failed, [E423] they
+            cannot work together. OutOfMemoryError: [E421] the arrays do not fit on a device.
 
     >>> from pullback import nn
     >>> x = np.linspace(-1, 1, 64, dtype=np.float32)

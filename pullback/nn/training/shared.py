@@ -29,14 +29,13 @@ from pullback.nn.training.devices import Devices
 from pullback.nn.training.feeds import Feed, Given, Rows, given
 from pullback.nn.training.reduction import parts_of
 from pullback.nn.training.replica import Done, Replica
-from pullback.nn.training.step import Carry, Updates, pair, seconds_of
+from pullback.nn.training.step import BACKWARD, Carry, Updates, pair, seconds_of
 from pullback.tracing import tree
 
 __all__ = ["SharedUpdates", "Workers", "feed_of"]
 
 REMEDY: Final = '`fit(…, save="folder")`: called again, it goes on from the last checkpoint there'
 MESSAGE: Final = 5e-4  # seconds of a request to a worker, see benchmarks/results/cluster.md
-BACKWARD: Final = 3  # operations of a loss and its gradients, in those of the loss
 PATIENCE: Final = 60.0  # seconds until a replaced worker answers
 ATTEMPTS: Final = 3  # to connect the workers
 

@@ -322,7 +322,7 @@ def _compiled_on(gpu: Gpu, known: ir.Known, dims: Mapping[str, int], key: tuple[
 
 
 def alike(one: Gpu, other: Gpu) -> bool:
-    """Whether two devices run the same kernels, with the same bits."""
+    """Whether two devices are of one driver and one architecture, so that they run the same kernels."""
     return one.kind == other.kind and one.model == other.model and one.entry.architecture == other.entry.architecture
 
 

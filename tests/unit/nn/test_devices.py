@@ -227,9 +227,14 @@ def test_what_a_device_receives(four: fake.Driver) -> None:
 def test_programs_are_lowered_once(four: fake.Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     from pullback.runtime.device import executor
 
-    lowered: list[Any] = []
+    lowered: list[str] = []
     whole = executor.loops_for
-    monkeypatch.setattr(executor, "loops_for", lambda program, *rest: (lowered.append(program.name), whole(program, *rest))[1])
+
+    def loops_for(program: Any, *rest: Any) -> Any:
+        lowered.append(program.name)
+        return whole(program, *rest)
+
+    monkeypatch.setattr(executor, "loops_for", loops_for)
     tiny(on(4))
     assert sorted(lowered) == sorted({*lowered}) and len(lowered) == 4
 
@@ -240,27 +245,32 @@ def test_programs_are_lowered_once(four: fake.Driver, monkeypatch: pytest.Monkey
 def test_lists_of_devices_that_are_wrong(four: fake.Driver) -> None:
     more = "See `pullback explain-error"
     assert said(lambda: tiny(["cuda:1", "cuda", "cuda:0"]), DeviceError) == (
-        f"DeviceError [E423] fit: devices= lists cuda:0 twice\n  try: each device once      {more} E423`")
+        f"DeviceError [E423] fit: devices= lists cuda:0 twice\n  try: each device once      {more} E423`"
+    )
     assert said(lambda: tiny(["cuda:0", "opencl:0"]), DeviceError) == (
         "DeviceError [E423] fit: devices= lists cuda:0 and opencl:0, which have different drivers\n"
-        f'  try: only devices of "cuda", or only of "opencl"      {more} E423`')
+        f'  try: only devices of "cuda", or only of "opencl"      {more} E423`'
+    )
     assert said(lambda: tiny(["cpu", "cuda:0"]), DeviceError) == (
         "DeviceError [E423] fit: devices= lists the processor\n"
-        f"  try: `workers=` trains in several processes of the processor      {more} E423`")
+        f"  try: `workers=` trains in several processes of the processor      {more} E423`"
+    )
     assert said(lambda: tiny(["cuda:0", "cuda:9"]), DeviceError) == (
-        "DeviceError [E418] there is no device cuda:9\n  try: one of cuda:0, cuda:1, cuda:2, cuda:3      "
-        f"{more} E418`")
+        f"DeviceError [E418] there is no device cuda:9\n  try: one of cuda:0, cuda:1, cuda:2, cuda:3      {more} E418`"
+    )
     for wrong in ("cuda:0", [], ["gpu"], [0], 2):
         assert said(lambda w=wrong: tiny(w), UsageError) == (  # type: ignore[misc]
             f"UsageError [E518] fit: devices={wrong!r}\n"
-            f'  try: a list of names of `pb.devices()`, such as ["cuda:0", "cuda:1"]      {more} E518`')
+            f'  try: a list of names of `pb.devices()`, such as ["cuda:0", "cuda:1"]      {more} E518`'
+        )
     for given, what in (
         ({"device": "cuda"}, "fit: device='cuda' and devices=['cuda:0', 'cuda:1']"),
         ({"swap": True}, "fit: swap=True with devices=['cuda:0', 'cuda:1']"),
         ({"workers": 3}, "fit: 2 devices for 3 workers"),
     ):
         assert said(lambda g=given: tiny(["cuda:0", "cuda:1"], **g), UsageError).startswith(  # type: ignore[misc]
-            f"UsageError [E518] {what}\n")
+            f"UsageError [E518] {what}\n"
+        )
     with pytest.raises(UsageError, match=r"E518.*Devices: parts=1 for 2 devices"):
         on(2, 1)
     with pytest.raises(UsageError, match=r"E518.*Devices\(…, parts=4\) with workers"):
@@ -275,7 +285,8 @@ def test_devices_of_two_architectures(four: fake.Driver, monkeypatch: pytest.Mon
     assert said(lambda: tiny(on(2)), DeviceError) == (
         "DeviceError [E423] fit: devices= lists cuda:0 (Device 0 for tests, sm_90a) and cuda:1 (Device 1 for tests, "
         "sm_80), whose results may differ in their last bits\n"
-        "  try: devices of one architecture      See `pullback explain-error E423`")
+        "  try: devices of one architecture      See `pullback explain-error E423`"
+    )
 
 
 @pytest.mark.parametrize("device", [0, 1, 2])
