@@ -61,7 +61,8 @@ class Replica:
         self.structure, self.feed = structure, feed
         self._device = policy.device(options.get("device"))
         self.parts = 1
-        self.arrays: tuple[Any, ...] = ()
+        self._here: tuple[NDArray[Any], ...] = ()
+        self.arrays: tuple[Any, ...] = self._here
         self.links = Links(host())
         self._loaded: Ahead | None = None
         self._vectors: dict[int, NDArray[np.uint8]] = {}
