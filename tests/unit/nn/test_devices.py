@@ -16,7 +16,9 @@ import pullback as pb
 from pullback import nn
 from pullback.data.loader import Samples
 from pullback.errors import DataError, DeviceError, IndexRangeError, OutOfMemoryError, PullbackError, UsageError
+from pullback.ir.types import f32
 from pullback.nn.training.packing import Packing
+from pullback.nn.training.sums import Sums
 from pullback.runtime.device import cuda, listing
 from pullback.tracing import tree
 from tests.support.crew import crew
@@ -203,6 +205,18 @@ def test_devices_work_at_the_same_time(four: fake.Driver, monkeypatch: pytest.Mo
     launches = four.count("launches beside other devices") - before
     assert launches > 3 * 2 * 4
     assert waits == ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
+
+
+def test_memory_that_others_read_is_used_again_after_that(four: fake.Driver) -> None:
+    """The first device overwrites what it has freed, before the second one is waited for."""
+    first, second = listing.gpu("cuda:0"), listing.gpu("cuda:1")
+    vectors = [(pb.device_put(np.full(1024, 1 + k, np.float32), g.name),) for k, g in enumerate((first, second))]
+    _, (total,) = Sums([first, second], [f32], [True])(vectors, 0)
+    del vectors
+    filled = [pb.device_put(np.full(n, 9, np.float32), "cuda:0") for n in (512, 512, 512, 1024)]
+    first.wait()
+    np.testing.assert_array_equal(total.numpy(), np.full(1024, 3, np.float32))
+    assert len(filled) == 4
 
 
 def test_what_a_device_receives(four: fake.Driver) -> None:
