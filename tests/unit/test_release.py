@@ -30,7 +30,7 @@ and sparse least squares: 200, two vectors side by side: 120, verbs of sessions 
 hand-written C did better: 390, stages of a stencil in one loop and reciprocals of roots: 445, causal attention in
 blocks and products of tables: 415, first calls in NumPy: 520, eigenvalues by divide and conquer: 909, loops of open
 sizes on threads: 373, sums without borders of zeros: 142, training on several devices: 537)."""
-WHEEL_BYTES = 2_167_000  # 2,000,000 before calls of lazy arrays in C, APL that compiles, plugins, several devices
+WHEEL_BYTES = 2_170_000  # 2,000,000 before calls of lazy arrays in C, APL that compiles, plugins, several devices
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("pullback", "docs/reference/errors.md", "pyproject.toml", "README.md", "LICENSE", "build_shim.py")
 HAS_HEADERS = Path(sysconfig.get_paths()["include"], "Python.h").is_file() and shutil.which("cc") is not None
