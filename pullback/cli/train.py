@@ -49,6 +49,7 @@ def register(commands: Any) -> None:
     add("--init", choices=("constant", "uniform"), default="uniform", help="initial parameters")
     add("--seed", type=at_least(0), default=0, metavar="N", help="of the initial parameters and the order of samples")
     add("--device", type=device_name, metavar="NAME", help="run on this device: cuda, cuda:1, opencl or cpu")
+    add("--devices", type=lambda text: text.split(","), metavar="NAMES", help="train on several: cuda:0,cuda:1")
     add("--workers", type=at_least(1), metavar="N", help="train in N processes, each on a part of every batch")
     add("--no-shuffle", action="store_true", help="take the samples in their order, in every epoch")
     add("--load", metavar="PATH", help="start from the parameters in this file or folder of checkpoints")
@@ -102,6 +103,7 @@ def run(options: argparse.Namespace) -> int:
         callbacks=[nn.TensorBoardLogger(options.tensorboard)] if options.tensorboard else [],
         average=options.average,
         device=options.device,
+        devices=options.devices,
         workers=options.workers,
     )
     if options.history:

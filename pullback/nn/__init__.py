@@ -107,6 +107,7 @@ from pullback.nn.scope import Scope
 from pullback.nn.training import (
     Checkpoints,
     CSVLogger,
+    Devices,
     EarlyStopping,
     History,
     LearningRates,
@@ -127,6 +128,7 @@ __all__ = [
     "Adapted",
     "CSVLogger",
     "Checkpoints",
+    "Devices",
     "EarlyStopping",
     "Elementwise",
     "History",

@@ -2,6 +2,7 @@
 
 from pullback.nn.training.callbacks import CSVLogger, TrainingState
 from pullback.nn.training.checkpoint import Checkpoints
+from pullback.nn.training.devices import Devices
 from pullback.nn.training.finder import LearningRates, find_learning_rate
 from pullback.nn.training.fit import evaluate, fit, predict
 from pullback.nn.training.history import History
@@ -14,6 +15,7 @@ from pullback.nn.training.tensorboard import TensorBoardLogger
 __all__ = [
     "CSVLogger",
     "Checkpoints",
+    "Devices",
     "EarlyStopping",
     "History",
     "LearningRates",

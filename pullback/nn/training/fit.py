@@ -14,7 +14,7 @@ import pullback as pb
 from pullback.data import Batches, Dataset, Shards, Splits, batches_of
 from pullback.data.loader import first_batch
 from pullback.data.sequences import with_padded_rows
-from pullback.errors import UsageError
+from pullback.errors import UsageError, counted
 from pullback.ir.settings import MemoryMode
 from pullback.nn.layer import Layer
 from pullback.nn.optimizers import Optimizer, check_descends, ema
@@ -22,6 +22,7 @@ from pullback.nn.optimizers.scaled import Scaled
 from pullback.nn.settings import check_seed
 from pullback.nn.training.callbacks import check_callbacks
 from pullback.nn.training.checkpoint import Best, Checkpoints, Folder, Resume
+from pullback.nn.training.devices import Devices, DeviceUpdates
 from pullback.nn.training.feeds import OfShards, ShardBatches
 from pullback.nn.training.history import VALIDATION_LOSS
 from pullback.nn.training.loop import Run, Training
@@ -68,6 +69,7 @@ def fit(
     threads: int | None = None,
     debug: bool = False,
     device: str | None = None,
+    devices: Sequence[str] | Devices | None = None,
     workers: int | Workers | None = None,
 ) -> Run:
     """Train a network, or minimize a traced loss function.
@@ -110,6 +112,10 @@ def fit(
         drop_last: whether to drop the last, smaller batch of an epoch. Keeping it requires a second compiled program.
         memory, memory_limit, swap, threads, debug: as in `pb.function`. With `swap` a call makes one update.
         device: as in `pb.function`. Parameters and states stay on it between updates.
+        devices: several devices, such as `["cuda:0", "cuda:1"]`, each of which computes the gradients of its part of
+            every batch; or `Devices` with more settings. The loss must be a mean over the batch. Layers with batch
+            statistics or random numbers see only their part. Validation runs on the first device. With `workers`: a
+            device for each worker.
         workers: the number of processes that train together, each on its parts of every batch, on this machine or on
             the cluster of `ray.init`; or `Workers` with more settings. The loss must be a mean over the batch. Layers
             with batch statistics or random numbers see only their part. A lost worker is replaced, which changes no
@@ -122,7 +128,8 @@ def fit(
             [E514] the loss is not finite; [E509], [E510], [E511], [E515], [E516] of checkpoints.
         UsageError: [E518] arguments contradict each other. [E526] A metric returns an array. With `workers`:
             [E713] Ray is not installed, [E712] the loss cannot be sent. LostError: [E711] all workers are lost.
-        DeviceError: as in `pb.function`.
+        DeviceError: as in `pb.function`. With `devices`: [E418] one is missing, [E420] one has failed, [E423] they
+            cannot work together. OutOfMemoryError: [E421] the arrays do not fit on a device.
 
     >>> from pullback import nn
     >>> x = np.linspace(-1, 1, 64, dtype=np.float32)
@@ -145,6 +152,10 @@ def fit(
     _check(epochs, steps, save, resume, early_stopping, drop_last, validation_batch_size)
     check_callbacks(callbacks)
     crew = workers if workers is None or isinstance(workers, Workers) else Workers(workers)
+    several = devices if devices is None or isinstance(devices, Devices) else Devices(devices)
+    if several is not None:
+        _check_devices(several, device, crew, swap)
+        device = f"{several.names[0]}!"
     order: dict[str, Any] = {"seed": seed, "shuffle": shuffle, "drop_last": drop_last}
     if isinstance(data, Shards) and crew is None:
         data = data.load(0, 1)
@@ -165,12 +176,15 @@ def fit(
                                "device": device}  # fmt: skip
     options["debug"] = debug or None  # by default, the environment variable decides
     start = Carry(task.parameters, task.state, optimizer.init(task.parameters))
-    if crew is None:
-        updates = Updates(task.loss, optimizer, start, **options)
-    else:
+    if crew is not None:
         check = partial(check_source, task.labels, task.is_network)
         shards = OfShards(data, batch_size, order, check) if isinstance(data, Shards) else None
-        updates = SharedUpdates(task.loss, optimizer, start, crew, source, first, feed_of(source, shards), **options)
+        updates: Updates = SharedUpdates(task.loss, optimizer, start, crew, source, first, feed_of(source, shards),
+                                         devices=several, **options)  # fmt: skip
+    elif several is not None:
+        updates = DeviceUpdates(task.loss, optimizer, start, several, first, **options)
+    else:
+        updates = Updates(task.loss, optimizer, start, **options)
     updates.averages = average is not None
     training = Training(source, updates, epochs, steps, debug)
     if validation_data is not None:
@@ -188,12 +202,13 @@ def fit(
             training.best = Best(early_stopping or EarlyStopping(1))
         if save is not None:
             settings = order | ({"average": str(average)} if average is not None else {})
-            settings[PARTS] = updates.parts if isinstance(updates, SharedUpdates) else WHOLE
+            settings[PARTS] = updates.parts or WHOLE
             alike = shared(task, training.source, optimizer, start, first, **settings)
             training.folder = Folder(save if isinstance(save, Checkpoints) else Checkpoints(str(save)), alike)
-            training.folder.adopts = [PARTS] if crew is not None and crew.parts is None else []
+            split = crew or several
+            training.folder.adopts = [PARTS] if split is not None and split.parts is None else []
             training.resume(resume)
-            if isinstance(updates, SharedUpdates):
+            if updates.parts:
                 updates.parts = int(alike[PARTS])
         return training.run(first, progress)
     finally:
@@ -337,6 +352,25 @@ def _check(
     for name, value, fits, remedy in given:
         if not fits:
             raise UsageError("E518", f"fit: {name}={value!r}", remedy=remedy)
+
+
+def _check_devices(several: Devices, device: Any, crew: Workers | None, swap: Any) -> None:
+    """Refuse settings that several devices contradict.
+
+    Raises:
+        UsageError: [E518] see `_check`.
+    """
+    names = [*several.names]
+    if device is not None:
+        raise UsageError("E518", f"fit: device={device!r} and devices={names}", remedy="one of the two")
+    if swap:
+        raise UsageError("E518", f"fit: swap={swap!r} with devices={names}", remedy="`swap` on the processor")
+    if crew is not None and crew.count != len(names):
+        raise UsageError("E518", f"fit: {counted(len(names), 'device')} for {counted(crew.count, 'worker')}",
+                         remedy="a device for each worker")  # fmt: skip
+    if crew is not None and several.parts is not None:
+        raise UsageError("E518", f"fit: Devices(…, parts={several.parts}) with workers",
+                         remedy=f"`workers=nn.Workers({crew.count}, parts={several.parts})`")  # fmt: skip
 
 
 def _is_count(x: Any) -> bool:

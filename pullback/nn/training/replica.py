@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pullback as pb
+from pullback.calls import policy
 from pullback.cluster import host
 from pullback.nn.optimizers import Optimizer
 from pullback.nn.training.feeds import Ahead, Feed
@@ -49,7 +50,7 @@ class Replica:
         optimizer: as for `Updates`.
         structure: that of the carry.
         feed: loads parts of batches.
-        options: the options of `pb.function`.
+        options: the options of `pb.function`. With a device that ends with "!", the arrays stay there.
     """
 
     def __init__(
@@ -58,8 +59,10 @@ class Replica:
     ) -> None:  # fmt: skip
         self.loss, self.stateful, self.optimizer, self.options = loss, stateful, optimizer, options
         self.structure, self.feed = structure, feed
+        self._device = policy.device(options.get("device"))
         self.parts = 1
-        self.arrays: tuple[NDArray[Any], ...] = ()
+        self._here: tuple[NDArray[Any], ...] = ()
+        self.arrays: tuple[Any, ...] = self._here
         self.links = Links(host())
         self._loaded: Ahead | None = None
         self._vectors: dict[int, NDArray[np.uint8]] = {}
@@ -87,18 +90,28 @@ class Replica:
 
     def take(self, arrays: Sequence[Any]) -> bool:
         """Take the arrays of the carry."""
-        self.arrays = tuple(np.array(x, order="C") for x in arrays)
-        self.carry: Carry = tree.unflatten(self.structure, self.arrays)  # updates are in place
+        self._here = tuple(np.array(x, order="C") for x in arrays)
+        there = self._device.removesuffix("!") if self._device.endswith("!") else "cpu"
+        self.arrays = tuple(pb.device_put(x, there) for x in self._here) if there != "cpu" else self._here
         return True
 
+    @property
+    def carry(self) -> Carry:
+        """The arrays where they are: in memory, where updates are in place, or on the device."""
+        found: Carry = tree.unflatten(self.structure, self.arrays)
+        return found
+
     def held(self) -> tuple[NDArray[Any], ...]:
-        """The arrays of the carry."""
-        return self.arrays
+        """The arrays of the carry, in memory."""
+        if self.arrays is not self._here:
+            for own, there in zip(self._here, self.arrays, strict=True):
+                own[...] = there
+        return self._here
 
     def digest(self) -> str:
         """A digest of the carry, the same for all workers."""
         state = hashlib.blake2b(digest_size=16)
-        for x in self.arrays:
+        for x in self.held():
             state.update(x.reshape(-1).view(np.uint8).data)
         return state.hexdigest()
 
@@ -143,22 +156,31 @@ class Replica:
         """Compute, add up, update; return the loss."""
         assert self._loaded is not None
         first = next(p for p, n in enumerate(sizes) if n)
+        carry = self.carry
         for p in self._loaded.mine:
             vector = self._vectors.setdefault(p, self._layout.empty())
             if p in own:
-                found = self._gradient(self.carry.parameters, self.carry.state, own[p])
+                found = self._gradient(carry.parameters, carry.state, own[p])
                 self._layout.put(vector, tree.flatten(found)[0], sizes[p] / sum(sizes), p == first)
             else:
                 vector[...] = 0
         reduce(self.links, self._layout, self._vectors, self._total, self.parts)
         value, gradients, state = self._sum
-        state = state if self.stateful else self.carry.state
-        self._applied(self.arrays, gradients, state, np.array(step, np.int64), out=self.arrays)
+        given = self.arrays, gradients, state if self.stateful else carry.state, np.array(step, np.int64)
+        if self.arrays is self._here:
+            self._applied(*given, out=self.arrays)
+        else:
+            self.arrays = self._applied(*given)
         return float(value)
 
     @cached_property
     def _layout(self) -> Layout:
-        return Layout(tree.flatten(self._parts_of(np.zeros(()), *self.carry[:2]))[0])
+        return Layout(tree.flatten(self._parts_of(np.zeros(()), *self._like[:2]))[0])
+
+    @property
+    def _like(self) -> Carry:
+        found: Carry = tree.unflatten(self.structure, self._here)
+        return found
 
     @cached_property
     def _total(self) -> NDArray[np.uint8]:
@@ -167,7 +189,7 @@ class Replica:
     @cached_property
     def _sum(self) -> Any:
         """The loss, gradients and state in the sum over all parts."""
-        structure = tree.flatten(self._parts_of(np.zeros(()), *self.carry[:2]))[1]
+        structure = tree.flatten(self._parts_of(np.zeros(()), *self._like[:2]))[1]
         return tree.unflatten(structure, self._layout.arrays(self._total))
 
     def _parts_of(self, value: Any, gradients: Any, state: Any) -> Any:

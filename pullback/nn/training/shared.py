@@ -25,17 +25,17 @@ from pullback.cluster import LostError, Process, answer, sent
 from pullback.data import Batches
 from pullback.data.loader import Samples
 from pullback.errors import UsageError, counted
+from pullback.nn.training.devices import Devices
 from pullback.nn.training.feeds import Feed, Given, Rows, given
 from pullback.nn.training.reduction import parts_of
 from pullback.nn.training.replica import Done, Replica
-from pullback.nn.training.step import Carry, Updates, pair, seconds_of
+from pullback.nn.training.step import BACKWARD, Carry, Updates, pair, seconds_of
 from pullback.tracing import tree
 
 __all__ = ["SharedUpdates", "Workers", "feed_of"]
 
 REMEDY: Final = '`fit(…, save="folder")`: called again, it goes on from the last checkpoint there'
 MESSAGE: Final = 5e-4  # seconds of a request to a worker, see benchmarks/results/cluster.md
-BACKWARD: Final = 3  # operations of a loss and its gradients, in those of the loss
 PATIENCE: Final = 60.0  # seconds until a replaced worker answers
 ATTEMPTS: Final = 3  # to connect the workers
 
@@ -108,13 +108,15 @@ class SharedUpdates(Updates):
         source: the batches.
         batch: the first batch.
         feed: what workers load batches from.
+        devices: a device for each worker; None for that of the options.
     """
 
     def __init__(
         self, loss: Callable[..., Any], optimizer: Any, carry: Carry, workers: Workers, source: Batches, batch: Any,
-        feed: Feed, **options: Any,
+        feed: Feed, devices: Devices | None = None, **options: Any,
     ) -> None:  # fmt: skip
         super().__init__(loss, optimizer, carry, **options)
+        self.devices = devices
         self.workers, self.source, self.feed = workers, source, feed
         self.parts = workers.parts or workers.count
         self.members: list[Member] = []
@@ -262,8 +264,9 @@ class SharedUpdates(Updates):
     def _make(self, number: int) -> Process:
         """Start the process of a worker."""
         stateful = len(self._program.outputs) > 1
+        own = {} if self.devices is None else {"device": f"{self.devices.names[number]}!"}
         return Process(f"worker {number} of fit", Replica, self.loss, stateful, self.optimizer, self.structure,
-                       self._sent, self.options, options=self.workers.options)  # fmt: skip
+                       self._sent, self.options | own, options=self.workers.options)  # fmt: skip
 
     def _settled(self, found: Sequence[Done | None], step: int) -> Done:
         """The updates that are made, by the worker that has made the most; lost ones are replaced."""

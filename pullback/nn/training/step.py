@@ -23,11 +23,12 @@ from pullback.passes.operations import operation_count
 from pullback.runtime.compile import compiler_command
 from pullback.tracing import tree
 
-__all__ = ["Carry", "Updates", "compiled", "seconds_of", "stack_size"]
+__all__ = ["BACKWARD", "Carry", "Updates", "compiled", "seconds_of", "stack_size"]
 
 RATE: Final = 5e10  # operations per second of a network, roughly
 SLOW: Final = 2e-3  # seconds of an update that make the overhead of a call negligible
 CALL: Final = 0.05  # target seconds of a call with many updates
+BACKWARD: Final = 3  # operations of a loss and its gradients, in those of the loss
 INTERPRETED: Final = 100  # slowdown without a compiler
 
 
@@ -73,6 +74,7 @@ class Updates:
     """
 
     averages = False  # whether the averages of `ema` are evaluated
+    parts = 0  # the parts of a batch whose gradients are added; 0 for whole batches
     _there: tuple[Any, ...] | None = None  # the current arrays, if they are on a device
 
     def __init__(self, loss: Callable[..., Any], optimizer: Any, carry: Carry, **options: Any) -> None:

@@ -332,6 +332,11 @@ def copied(x: DeviceArray) -> DeviceArray:
     return made
 
 
+def ranged(x: DeviceArray, low: int, high: int) -> DeviceArray:
+    """The elements from `low` to `high`, row by row, as a vector on the same memory."""
+    return DeviceArray(x.gpu, (high - low,), x.storage, x.memory, x.at + low * x.storage.size, x.pending)
+
+
 def aligned(x: DeviceArray, to: int) -> DeviceArray:
     """The array if its address is a multiple of `to`, else a copy.
 

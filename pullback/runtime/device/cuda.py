@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import cached_property
@@ -49,6 +49,7 @@ ENTRIES: Final[dict[str, tuple[Any, ...]]] = {
     "cuMemcpyDtoHAsync_v2": (_P, _ADDRESS, c_size_t, _P),
     "cuMemcpyDtoDAsync_v2": (_ADDRESS, _ADDRESS, c_size_t, _P),
     "cuMemcpy2DAsync_v2": (_P, _P),
+    "cuMemcpyPeerAsync": (_ADDRESS, _P, _ADDRESS, _P, c_size_t, _P),
     "cuStreamCreate": (_A(_P), c_uint),
     "cuStreamSynchronize": (_P,),
     "cuStreamWaitEvent": (_P, _P, c_uint),
@@ -57,6 +58,7 @@ ENTRIES: Final[dict[str, tuple[Any, ...]]] = {
     "cuEventQuery": (_P,),
     "cuEventDestroy_v2": (_P,),
 }
+PEERS: Final = "cuMemcpyPeerAsync"  # the one that a driver may lack: then copies go through the host
 OLDEST: Final = 12_000  # the oldest driver, as cuDriverGetVersion counts: CUDA 12.0
 INVALID_IMAGE: Final = frozenset((200, 209, 218, 222, 223))  # of code for another device, or of a newer compiler
 NO_DEVICE: Final = 100
@@ -90,6 +92,8 @@ class Driver:
         self._entries: dict[str, Any] = {}
         for name, kinds in ENTRIES.items():
             entry = getattr(library, name, None)
+            if entry is None and name == PEERS:
+                continue
             if entry is None:
                 raise unusable(f"the driver is too old: it has no {name}", UPDATE)
             entry.argtypes, entry.restype = kinds, c_int
@@ -97,6 +101,7 @@ class Driver:
         version = c_int()
         self("cuDriverGetVersion", byref(version))
         self.version = version.value
+        self.has_peers = PEERS in self._entries
         if self.version < OLDEST:
             raise unusable(f"the driver is too old: it is for CUDA {_text(self.version)}", UPDATE)
         try:
@@ -161,7 +166,7 @@ class CudaGpu(Gpu):
         cuda("cuDeviceGet", byref(handle), number)
         cuda("cuDeviceGetName", title, len(title), handle)
         cuda("cuDeviceTotalMem_v2", byref(memory), handle)
-        self._handle = handle
+        self._handle, self.has_peers = handle, cuda.has_peers
         major, minor = self._attribute(MAJOR), self._attribute(MINOR)
         architecture = f"sm_{major}{minor}" + "a" * (major >= 9)
         entry = DeviceEntry(f"cuda:{number}", title.value.decode(), memory.value, architecture)
@@ -273,6 +278,31 @@ class CudaGpu(Gpu):
             rows = _Rows(from_kind=ON_DEVICE, from_at=at, from_pitch=pitch, to_kind=ON_DEVICE, to_at=to,
                          to_pitch=to_pitch, width=width, count=count)  # fmt: skip
             self.driver("cuMemcpy2DAsync_v2", byref(rows), self.stream)
+
+    @classmethod
+    def meet(cls, gpus: Sequence[Gpu], what: str) -> None:
+        """Let streams wait for each other; the host does not wait."""
+        done = []
+        for gpu in gpus:
+            with gpu.current(what):
+                done.append(gpu._event())
+        for gpu in gpus:
+            with gpu.current(what):
+                for other, event in zip(gpus, done, strict=True):
+                    if other is not gpu:
+                        driver()("cuStreamWaitEvent", gpu.stream, event, 0)
+        for gpu, event in zip(gpus, done, strict=True):
+            with gpu.current(what):
+                gpu._drop(event)
+
+    def pull(self, to: int, source: Gpu, at: int, count: int, what: str) -> None:
+        """Copy memory of another device; the host does not wait if the driver copies between devices."""
+        if not self.has_peers:
+            super().pull(to, source, at, count, what)
+            return
+        assert isinstance(source, CudaGpu)
+        with self.current(what):
+            self.driver(PEERS, to, self._context, at, source._context, count, self.stream)
 
     def follow(self, stream: int) -> None:
         """Make a stream of another library wait for the work queued so far; -1 is none."""

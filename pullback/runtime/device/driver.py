@@ -10,12 +10,14 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
 
 from pullback.codegen.device.dialect import DIALECTS, DeviceWords
 from pullback.codegen.device.program import DeviceProgram
@@ -73,6 +75,7 @@ class Gpu(ABC):
         entry: its name, memory and architecture.   number: its number.   model: the model for estimates.
         opening: the function of a host program that opens it here, and the last arguments of this function.
         keeps: whether freed memory is kept for later arrays.
+        has_peers: whether devices copy from each other; otherwise copies go through the host.
     """
 
     kind: ClassVar[str]
@@ -82,6 +85,7 @@ class Gpu(ABC):
     failed: ClassVar[frozenset[int]]
     largest = sys.maxsize
     keeps: ClassVar[bool] = False
+    has_peers = False
 
     def __init__(self, number: int, entry: DeviceEntry, model: Device) -> None:
         self.number, self.entry, self.model = number, entry, model
@@ -199,10 +203,33 @@ class Gpu(ABC):
             several, self._small = self._small, []
         self.keep(several)
 
-    def wait(self) -> None:
-        """Wait for the work queued so far; errors have codes."""
-        with self.current("wait"):
+    def wait(self, what: str = "wait") -> None:
+        """Wait for the work queued so far; errors have codes, and begin with `what`."""
+        with self.current(what):
             self._finish()
+
+    @classmethod
+    def meet(cls, gpus: Sequence[Gpu], what: str) -> None:
+        """Let the work queued from now on, on any of these devices, follow the work queued so far on all.
+
+        Args:
+            gpus: devices of this driver.   what: the subject of messages. Errors have codes.
+        """
+        for gpu in gpus:
+            gpu.wait(what)
+
+    def pull(self, to: int, source: Gpu, at: int, count: int, what: str) -> None:
+        """Copy `count` bytes of another device of the driver here, after `meet`.
+
+        Args:
+            to: the memory here.   source, at: the other device, and its memory.   what: the subject of messages.
+        Errors have codes. The host waits for the other device unless the device `has_peers`.
+        """
+        array = np.empty(count, np.uint8)
+        with source.current(what):
+            source.fetch(array, at)
+        with self.current(what):
+            self.send(to, array)
 
     def follow(self, stream: int) -> None:
         """Make a stream of another library wait for the work queued so far; errors have codes.

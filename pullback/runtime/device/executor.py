@@ -301,7 +301,7 @@ def compile_on(where: str, known: ir.Known, dims: Mapping[str, int]) -> DeviceEx
         key = id(known), tuple(dims.items()), found.name
         made = _LOADED.get(key)
         if made is None:
-            made = _LOADED[key] = _compiled_on(found, known, dims)
+            made = _LOADED[key] = _compiled_on(found, known, dims, key[:2])
         return made
     except (DeviceError, CompilerError) as error:
         if where.endswith("!") or error.code not in FALLS_BACK:
@@ -310,12 +310,20 @@ def compile_on(where: str, known: ir.Known, dims: Mapping[str, int]) -> DeviceEx
         return None
 
 
-def _compiled_on(gpu: Gpu, known: ir.Known, dims: Mapping[str, int]) -> DeviceExecutable:
+def _compiled_on(gpu: Gpu, known: ir.Known, dims: Mapping[str, int], key: tuple[Any, ...]) -> DeviceExecutable:
     program = program_of(known)
-    lowered = loops_for(program, dims, gpu.model)
     exact = program.settings.exact
+    others = [e for (*k, _), e in [*_LOADED.items()] if tuple(k) == key and alike(e.gpu, gpu)]
+    if others:  # its loops and its text are those of another device
+        return DeviceExecutable(gpu, known, others[0].lowered, others[0].program, gpu.image(others[0].program, exact))
+    lowered = loops_for(program, dims, gpu.model)
     made = device_program(lowered.function, lowered.memory, gpu.words, gpu.model, comments=False, exact=exact)
     return DeviceExecutable(gpu, known, lowered, made, gpu.image(made, exact))
+
+
+def alike(one: Gpu, other: Gpu) -> bool:
+    """Whether two devices are of one driver and one architecture, so that they run the same kernels."""
+    return one.kind == other.kind and one.model == other.model and one.entry.architecture == other.entry.architecture
 
 
 MOST_SAID: Final = 1024

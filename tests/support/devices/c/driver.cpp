@@ -44,6 +44,9 @@ struct call {
 
 static bool is_device(int n) { return n >= 0 && n < wanted.devices; }
 static bool is_own(stream *s) { return s == &here()->null || (alive.count(s) && s->owner == here()); }
+static bool is_busy(context *c) {
+    return std::any_of(c->streams.begin(), c->streams.end(), [](stream *s) { return !s->queue.empty(); });
+}
 static stream *of(void *given) { return (uintptr_t)given <= 2 ? &here()->null : (stream *)given; }
 #define STREAM(s, given) \
     stream *const s = of(given); \
@@ -212,6 +215,7 @@ int cuLaunchKernel(function *f, unsigned gx, unsigned gy, unsigned gz, unsigned 
     STREAM(s, given);
     NEED(alive.count(f) && f->from->owner == here(), 400, "the kernel is not of the current context");
     NEED(!extra, 801, "arguments in a buffer");
+    for (const auto &c : primary) counts["launches beside other devices"] += c.second && c.second != here() && is_busy(c.second);
     launch l{f, {gx, gy, gz}, {bx, by, bz}, {}};
     if (const int error = checked(f, l.grid, l.block, dynamic)) return error;
     for (unsigned k = 0; k < f->made->count; ++k) {
@@ -308,6 +312,18 @@ int cuMemcpyDtoDAsync_v2(address to, address from, size_t bytes, void *given) {
     STREAM(s, given);
     INSIDE(to, bytes);
     INSIDE(from, bytes);
+    counts["bytes between devices"] += bytes;
+    return put(s, [=] { return copied(to, true, from, true, bytes); });
+}
+/* Between the memory of two contexts, on a stream of either. */
+int cuMemcpyPeerAsync(address to, context *there, address from, context *source, size_t bytes, void *given) {
+    CALL(cuMemcpyPeerAsync);
+    STREAM(s, given);
+    NEED(alive.count(there) && alive.count(source), 201, "there is no such context");
+    INSIDE(to, bytes);
+    INSIDE(from, bytes);
+    NEED(holder(to, bytes)->second.owner == there && holder(from, bytes)->second.owner == source, 1, "memory of another device");
+    NEED(!s->capturing, 801, "a copy between devices as a part of a graph");
     counts["bytes between devices"] += bytes;
     return put(s, [=] { return copied(to, true, from, true, bytes); });
 }
@@ -429,12 +445,11 @@ int cuStreamQuery(void *given) {
 }
 int cuEventCreate(event **out, unsigned) {
     CALL(cuEventCreate);
-    return *out = made(new event{here()}), 0;
+    return *out = made(new event{here(), {}}), 0;
 }
-int cuEventDestroy_v2(event *e) {
+int cuEventDestroy_v2(event *e) { /* at once, also where its work is still queued */
     CALL(cuEventDestroy_v2);
     NEED(alive.count(e), 400, "there is no such event");
-    if (e->done < e->recorded) drain(e->where);
     return destroyed(e);
 }
 int cuEventRecord(event *e, void *given) {
@@ -442,33 +457,34 @@ int cuEventRecord(event *e, void *given) {
     STREAM(s, given);
     NEED(alive.count(e) && e->owner == here(), 400, "the event is not of the current context");
     if (s->capturing) return e->captured = s->capturing, 0;
-    const uint64_t number = ++e->recorded;
-    e->where = s, e->captured = nullptr;
-    return put(s, [=] { return e->done = number, 0; });
+    const auto m = std::make_shared<mark>(mark{s});
+    e->last = m, e->captured = nullptr;
+    return put(s, [=] { return m->done = true, 0; });
 }
-static int until(event *e, uint64_t number) {
-    while (e->done < number && !e->where->queue.empty()) step(e->where);
-    return e->owner->failed;
+/* Work up to a record. If it fails, so does its own device, and others go on. */
+static int until(const std::shared_ptr<mark> &m) {
+    while (!m->done && !m->where->queue.empty()) step(m->where);
+    return 0;
 }
 int cuStreamWaitEvent(void *given, event *e, unsigned) {
     CALL(cuStreamWaitEvent);
     STREAM(s, given);
     NEED(alive.count(e), 400, "there is no such event");
     if (e->captured) return s->capturing = e->captured, 0;
-    const uint64_t number = e->recorded;
-    return e->done >= number ? 0 : put(s, [=] { return alive.count(e) ? until(e, number) : 0; });
+    const auto m = e->last;
+    return e->done() ? 0 : put(s, [=] { return until(m); });
 }
 int cuEventSynchronize(event *e) {
     CALL(cuEventSynchronize);
     NEED(alive.count(e), 400, "there is no such event");
-    const int error = until(e, e->recorded);
-    return close_all(), error;
+    if (e->last) until(e->last);
+    return close_all(), e->owner->failed;
 }
 int cuEventQuery(event *e) {
     CALL(cuEventQuery);
     NEED(alive.count(e), 400, "there is no such event");
-    if (e->done < e->recorded) step(e->where);
-    return e->owner->failed ? e->owner->failed : e->done < e->recorded ? 600 : 0;
+    if (!e->done() && !e->last->where->queue.empty()) step(e->last->where);
+    return e->owner->failed ? e->owner->failed : e->done() ? 0 : 600;
 }
 int cuEventElapsedTime(float *out, event *a, event *b) {
     CALL(cuEventElapsedTime);

@@ -6,7 +6,8 @@
    order=ORDER        of groups and threads: forward, reversed, or the seed of a shuffle
    fresh=255          the byte that fills new memory    late=1            work runs only when it is waited for
    fail=CALL:K:ERROR  the K-th call of this name from now fails
-   lost=K             from the K-th call on that needs a context, all such calls fail */
+   lost=K             from the K-th call on that needs a context, all such calls fail
+   broken=N           device N is lost: its queued work fails, and so do calls in its context */
 #pragma once
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 #include <string>
 
 struct settings {
-    int devices = 1, driver = 12990, capability = 90, multiprocessors = 132;
+    int broken = -1, devices = 1, driver = 12990, capability = 90, multiprocessors = 132;
     size_t memory = size_t(1) << 31;
     int order = 0; /* -1: reversed; above 0: a seed */
     unsigned char fresh = 0xEE;
@@ -46,6 +47,7 @@ struct settings {
         else if (name == "order") order = value == "reversed" ? -1 : value == "forward" ? 0 : n;
         else if (name == "fresh") fresh = n;
         else if (name == "late") late = n;
+        else if (name == "broken") broken = n;
         else if (name == "lost") lost_after = n;
         else if (name == "fail") {
             std::istringstream parts(value);

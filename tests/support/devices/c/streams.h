@@ -2,6 +2,7 @@
 #pragma once
 #include <deque>
 #include <functional>
+#include <memory>
 #include <set>
 
 #include "memory.h"
@@ -20,11 +21,17 @@ struct stream {
     std::deque<work> queue;
     graph *capturing = nullptr;
 };
+/* A record of an event, which may outlive the event. */
+struct mark {
+    stream *where;
+    bool done = false;
+};
 struct event {
     context *owner;
-    stream *where = nullptr; /* of the last record */
-    uint64_t recorded = 0, done = 0;
+    std::shared_ptr<mark> last;
     graph *captured = nullptr;
+
+    bool done() const { return !last || last->done; }
 };
 struct context {
     const int device;
@@ -49,6 +56,7 @@ template <class T> static int destroyed(T *handle) {
 static void step(stream *s) {
     const work next = std::move(s->queue.front());
     s->queue.pop_front();
+    if (s->owner->device == wanted.broken) s->owner->failed = refuse(999, "the device is lost");
     if (const int error = s->owner->failed ? 0 : next()) s->owner->failed = error;
 }
 static int drain(stream *s) {
