@@ -7,15 +7,16 @@ from typing import Any, NamedTuple
 from pullback.arrays.complex import conj, make_complex, real
 from pullback.arrays.complex_parts import as_complex
 from pullback.arrays.composed import diagonal
-from pullback.arrays.creation import eye, zeros
+from pullback.arrays.creation import zeros
 from pullback.arrays.dtypes import finfo
 from pullback.arrays.elementwise import abs as magnitude
 from pullback.arrays.elementwise import hypot, sqrt, where
 from pullback.arrays.manipulation import matrix_transpose
 from pullback.arrays.reduction import sum as total
 from pullback.linalg.francis import coupled, quasi_triangular
+from pullback.linalg.hessenberg import hessenberg
 from pullback.linalg.lu import solve
-from pullback.linalg.qr import reflected, reflection
+from pullback.linalg.multishift import large, quasi_triangular_by_windows
 from pullback.linalg.spectra import gaps
 from pullback.linalg.spectral import held_upright, upright
 from pullback.linalg.stacks import adjoint, each, matrices, rescaled, square_magnitude
@@ -27,6 +28,7 @@ from pullback.tracing.custom import emit_call
 from pullback.tracing.index import build, max_over, sum_over
 
 STEPS = 30  # at most, for each eigenvalue, as in LAPACK; two or three usually suffice
+BLOCK = 32  # rows of the vectors that meet those below in one product
 LARGE = 1e10  # vectors are scaled down before they exceed this
 
 
@@ -58,8 +60,9 @@ def eig(x: Any, /) -> EigResult:
         those parts of F are 0. Without a basis of eigenvectors the result is infinite, NaN, or dominated by rounding.
         Sums over all equal eigenvalues have a derivative, but rounding destroys it when v is nearly singular.
     Cost:
-        About 25 n³ multiply-adds for real x: 10 n³ / 3 for the Hessenberg form, some 2 n steps of 10 n², and n³ complex
-        ones for the vectors. The eigenvalues alone cost half. Complex x: 60 n³ complex ones.
+        About 25 n³ multiply-adds for real x: 10 n³ / 3 for the Hessenberg form, some n steps of 10 n², and n³ complex
+        ones for the vectors. The eigenvalues alone cost half. Complex x: 60 n³ complex ones. From 120 rows on real x
+        takes many shifts at a time, in matrix products.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function
@@ -94,7 +97,7 @@ def _one(a: Array) -> EigResult:
 
 
 def _decomposed(a: Array) -> EigResult:
-    t, z, done = _schur(*_hessenberg(a)) if is_complex(a) else _real_schur(*_hessenberg(a))
+    t, z, done = _schur(*hessenberg(a)) if is_complex(a) else _real_schur(*hessenberg(a))
     values = diagonal(t) + where(done, 0.0, float("nan"))
     vectors = z @ _triangular_vectors(t)
     norms = sqrt(total(square_magnitude(vectors), axis=0))
@@ -113,19 +116,6 @@ def _eig_jvp(primals: Any, out: EigResult, tangents: Any) -> EigResult:
 # The Schur form -----------------------------------------------------------------------------------------------------
 
 
-def _hessenberg(a: Array) -> tuple[Array, Array]:
-    """Hessenberg form H = Qᴴ a Q, and Q (Golub and Van Loan, *Matrix computations*, 7.4)."""
-    n = a.shape[0]
-
-    def step(state: Any, j: Any) -> Any:
-        h, q = state
-        v, scaled = reflection(build(n, lambda i: h[i, j]), j + 1)
-        left = reflected(h, v, scaled, j + 1)
-        return tuple(adjoint(reflected(adjoint(x), v, scaled, j + 1)) for x in (left, q))
-
-    return fold(n, (a, eye(n, dtype=a.dtype)), step)  # type: ignore[no-any-return]
-
-
 def _real_schur(h: Array, q: Array) -> tuple[Array, Array, Array]:
     """As `_schur`, for real matrices, with steps in real numbers.
 
@@ -133,7 +123,8 @@ def _real_schur(h: Array, q: Array) -> tuple[Array, Array, Array]:
     The blocks are apart, so all are turned at once. A block's first new basis vector is an eigenvector of it.
     """
     n = h.shape[0]
-    t, rows, done = quasi_triangular(h, matrix_transpose(q))
+    steps = quasi_triangular_by_windows if large(h.extents[0].constant) else quasi_triangular
+    t, rows, done = steps(h, matrix_transpose(q))
     pair = build(n, lambda k: coupled(t, k))
 
     def apart(_: Any, k: Any) -> Any:
@@ -265,21 +256,55 @@ def _shift(t: Array, last: Array, tries: Array) -> Array:
 def _triangular_vectors(t: Array) -> Array:
     """The eigenvectors of an upper triangular matrix as columns, by back substitution from the last row.
 
-    Equal eigenvalues are treated as one rounding unit of the matrix apart, as in LAPACK's ztrevc.
+    Equal eigenvalues are treated as one rounding unit of the matrix apart, as in LAPACK's ztrevc. Of large matrices a
+    block of rows meets all rows below in one product.
     """
     n = t.shape[0]
+    none = zeros((n, n), dtype=t.dtype)
+    if not large(real(t).extents[0].constant):
+        return _rows_of_vectors(t, none, 0, t)[0]  # type: ignore[no-any-return]
+
+    def block(x: Array, b: Any) -> Array:
+        low = n - (b + 1) * BLOCK  # the last block may begin before the first row
+        strip = build((BLOCK, n), lambda r, j: t.at(low + r, j))
+        known = build((BLOCK, n), lambda r, j: where(j >= low + BLOCK, strip[r, j], 0.0)) @ x
+        corner = build((BLOCK, BLOCK), lambda r, j: t.at(low + r, low + j))
+        rows, _, x = _rows_of_vectors(corner, known, low, t, x)
+        return build((n, n), lambda r, k: x[r, k] + where((r >= low) & (r < low + BLOCK), rows.at(r - low, k), 0.0))  # type: ignore[no-any-return]
+
+    return fold(-(-n // BLOCK), none, block)  # type: ignore[no-any-return]
+
+
+def _rows_of_vectors(corner: Array, known: Array, low: Any, t: Array, *below: Array) -> Any:
+    """Rows from `low` on of the eigenvectors of t, whose diagonal block there is `corner`.
+
+    `known` are the products of the rows beside the block with the vectors. Columns that become large are scaled down,
+    also those of `known` and `below`, which are results, too.
+    """
+    m, n = known.shape
     info = finfo(real(t).dtype)
-    least = info.eps * max_over((n, n), lambda i, j: magnitude(t[i, j])) + info.smallest_normal / info.eps
+    largest = max_over((n, n), lambda i, j: square_magnitude(t[i, j]))
+    least = build((), lambda: info.eps * sqrt(largest) + info.smallest_normal / info.eps)
+    values = build(n, lambda k: t[k, k])
 
-    def step(x: Array, m: Any) -> Array:
-        i = n - 1 - m
-        known = build(n, lambda k: sum_over(n, lambda j: where(j > i, t[i, j] * x[j, k], 0.0)))
-        apart = build(n, lambda k: t[k, k] - t[i, i])
-        wide = build(n, lambda k: magnitude(apart[k]) > least)
-        quotient = build(n, lambda k: known[k] / where(wide[k], apart[k], least))
-        row = build(n, lambda k: where(k == i, 1.0, where(k > i, quotient[k], 0.0)))
-        size = build(n, lambda k: magnitude(row[k]))
-        scale = build(n, lambda k: where(size[k] > LARGE, 1 / where(size[k] > LARGE, size[k], 1.0), 1.0))
-        return build((n, n), lambda r, k: scale[k] * (x[r, k] + where(r == i, row[k], 0.0)))  # type: ignore[no-any-return]
+    def step(state: Any, c: Any) -> Any:
+        own = m - 1 - c
+        rows, known = state[:2]
+        # Stored one by one: a complex quotient reads its operands several times.
+        inside = build(n, lambda k: sum_over(m, lambda r: where(r > own, corner[own, r] * rows[r, k], 0.0)))
+        apart = build(n, lambda k: values[k] - corner[own, own])
+        divisor = build(n, lambda k: where(square_magnitude(apart[k]) > least * least, apart[k], least))
+        quotient = build(n, lambda k: (known[own, k] + inside[k]) / divisor[k])
+        row = build(n, lambda k: where(k == low + own, 1.0, where(k > low + own, quotient[k], 0.0)))
 
-    return fold(n, zeros((n, n), dtype=t.dtype), step)  # type: ignore[no-any-return]
+        def put(rows: Array, *others: Array) -> Any:
+            return build((m, n), lambda r, k: rows[r, k] + where(r == own, row[k], 0.0)), *others
+
+        def scaled(*state: Array) -> Any:
+            size = build(n, lambda k: magnitude(row[k]))
+            scale = build(n, lambda k: where(size[k] > LARGE, 1 / where(size[k] > LARGE, size[k], 1.0), 1.0))
+            return tuple(build(x.shape, lambda r, k, x=x: scale[k] * x[r, k]) for x in put(*state))
+
+        return either(max_over(n, lambda k: square_magnitude(row[k])) > LARGE * LARGE, scaled, put, *state)
+
+    return fold(m, (zeros((m, n), dtype=t.dtype), known, *below), step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from pullback.arrays.creation import zeros
@@ -29,27 +30,39 @@ def quasi_triangular(h: Array, rows: Array) -> tuple[Array, Array, Array]:
     h = build((n + 2, n + 2), lambda i, j: where((i < n) & (j < n) & (i <= j + 1), h.at(i, j), 0.0))
     rows = build((n + 2, n), lambda i, j: where(i < n, rows.at(i, j), 0.0))
 
+    def advance(t: Array, rows: Array, first: Array, last: Array, tries: Array) -> Any:
+        start = _start(t, first, last, tries)
+        t, factors = scan(n, t, lambda t, k: moved(t, k, first, last, lambda: start))
+
+        def reflected_if_inside(x: Array, k: Any) -> Any:
+            return reflected(x, k, *(f[k] for f in factors))
+
+        return t, fold(n, rows, reflected_if_inside)
+
+    t, rows, done = in_steps(h, rows, n, advance)
+    return t[:n, :n], rows[:n], done
+
+
+def in_steps(t: Array, rows: Array, n: Any, advance: Callable[..., Any]) -> tuple[Array, Array, Array]:
+    """Take `advance(t, rows, first, last, tries)` until all blocks have one or two rows.
+
+    `first` and `last` are the rows of the last larger block, and `tries` counts the steps since its last row was last
+    another one. Thirty steps for each of n eigenvalues are the most.
+    """
+
     def step(state: Any, _: Any) -> Any:
         t, rows, tries, before = state
         first, last = _block(t)
         tries = where(last == before, tries + 1, 0)
-        start = _start(t, first, last, tries)
-
-        def sweep(t: Array, rows: Array) -> Any:
-            t, (v, w) = scan(n, t, lambda t, k: _move(t, k, first, last, start))
-
-            def reflected(x: Array, k: Any) -> Any:
-                inside = build((), lambda: (k >= first) & (k < last))
-                return either(inside, lambda x: _reflected(x, k, v[k], w[k]), lambda x: x, x)
-
-            return t, fold(n, rows, reflected)
-
-        t, rows = either(last > 0, sweep, lambda *same: same, t, rows)
+        t, rows = either(last > 0, lambda t, rows: advance(t, rows, first, last, tries), lambda *x: x, t, rows)
         return t, rows, tries, last
 
+    def some(state: Any, _: Any) -> Any:
+        return either(_block(state[0])[1] > 0, lambda *state: fold(n, state, step), lambda *state: state, *state)
+
     none = zeros((), dtype="int64")
-    t, rows, _, _ = fold(STEPS * n, (h, rows, none, none), step)
-    return t[:n, :n], rows[:n], _block(t)[1] == 0
+    t, rows, _, _ = fold(STEPS, (t, rows, none, none), some)
+    return t, rows, _block(t)[1] == 0
 
 
 def coupled(t: Array, k: Any) -> Any:
@@ -71,8 +84,8 @@ def _block(t: Array) -> tuple[Array, Array]:
     return first, last
 
 
-def _start(t: Array, first: Array, last: Array, tries: Array) -> Array:
-    """The first column of (T - a)(T - b) up to a factor, for the eigenvalues a and b of the last two rows.
+def _start(t: Array, first: Array, last: Array, tries: Array) -> tuple[Array, Array, Array]:
+    """The start of a step with the eigenvalues of the last two rows.
 
     Other shifts now and then break cycles, as in LAPACK's dlahqr.
     """
@@ -83,40 +96,44 @@ def _start(t: Array, first: Array, last: Array, tries: Array) -> Array:
         build((), lambda x=x, y=y: where(other, y, x))
         for x, y in ((a, b + 0.75 * size), (b, b + 0.75 * size), (w, -0.4375 * size * size))
     )
+    return build((), lambda: first_column(t, first, a, b, w))  # type: ignore[no-any-return]
+
+
+def first_column(t: Array, first: Any, a: Any, b: Any, w: Any) -> tuple[Any, Any, Any]:
+    """The first column of (T - a)(T - b) - w up to a factor, for a block that begins in row `first`."""
     top, beside, below = t.at(first, first), t.at(first, first + 1), t.at(first + 1, first)
     next_, third = t.at(first + 1, first + 1), t.at(first + 2, first + 1)
-
-    def at(r: Any) -> Any:
-        p = ((a - top) * (b - top) - w) / where(below == 0, 1.0, below) + beside
-        q = next_ - top - (a - top) - (b - top)
-        return where(r == 0, p, where(r == 1, q, third))
-
-    return build(3, at)  # type: ignore[no-any-return]
+    p = ((a - top) * (b - top) - w) / where(below == 0, 1.0, below) + beside
+    return p, next_ - top - (a - top) - (b - top), third
 
 
-def _move(t: Array, k: Any, first: Array, last: Array, start: Array) -> tuple[Array, tuple[Array, Array]]:
+def moved(
+    t: Array, k: Any, first: Any, last: Any, start: Callable[[], tuple[Any, Any, Any]]
+) -> tuple[Array, tuple[Array, Array]]:
     """Reflect rows and columns k to k + 2 so that the column before is zero below row k.
+
+    `first` and `last` are the rows of a block; in its first row the column is `start()`.
 
     Returns:
         The matrix, and v and w of the reflection I - v wᵀ, zeros outside of the block.
     """
     n = t.shape[0]
-    inside = build((), lambda: (k >= first) & (k < last))
 
-    def given(r: Any) -> Any:
-        return where(k + r <= last, where(k == first, start[r], t.at(k + r, k - 1)), 0.0)
+    def given() -> Any:
+        x = (where(k == first, s, t.at(k + r, k - 1)) for r, s in enumerate(start()))
+        return tuple(where(k + r <= last, y, 0.0) for r, y in enumerate(x))
 
-    def moved(t: Array) -> Any:
-        x = build(3, given)
-        v, w, found = _reflection(x)
-        beside = build(3, lambda r: where(k == first, 0.0, x[r] - where(r == 0, found, 0.0)))
+    def inside(t: Array) -> Any:
+        x = build((), given)
+        v, w, found = _reflection(*x)
+        fall = build(3, lambda r: where(k == first, 0.0, where(r == 0, x[0] - found, where(r == 1, x[1], x[2]))))
         along = build(n, lambda j: w[0] * t[k, j] + w[1] * t[k + 1, j] + w[2] * t[k + 2, j])
 
         def left(i: Any, j: Any) -> Any:
             return t[i, j] - where((i >= k) & (i <= k + 2) & (j >= k), v.at(i - k) * along[j], 0.0)
 
         def before(i: Any, j: Any) -> Any:
-            return t[i, j] - where((i >= k) & (i <= k + 2) & (j == k - 1), beside.at(i - k), 0.0)
+            return t[i, j] - where((i >= k) & (i <= k + 2) & (j == k - 1), fall.at(i - k), 0.0)
 
         t = build((n, n), left)
         t = build((n, n), before)
@@ -128,30 +145,36 @@ def _move(t: Array, k: Any, first: Array, last: Array, start: Array) -> tuple[Ar
 
         return build((n, n), right), v, w
 
-    def same(t: Array) -> Any:
+    def outside(t: Array) -> Any:
         return t, zeros(3, dtype=t.dtype), zeros(3, dtype=t.dtype)
 
-    t, v, w = either(inside, moved, same, t)
+    t, v, w = either(build((), lambda: (k >= first) & (k < last)), inside, outside, t)
     return t, (v, w)
 
 
-def _reflection(x: Array) -> tuple[Array, Array, Array]:
-    """The vectors v and w of a reflection I - v wᵀ, and the number a to which it takes x: (a, 0, 0)."""
-    scale = build((), lambda: magnitude(x[0]) + magnitude(x[1]) + magnitude(x[2]))
+def _reflection(x: Any, y: Any, z: Any) -> tuple[Array, Array, Array]:
+    """The vectors v and w of a reflection I - v wᵀ, and the number a to which it takes (x, y, z): (a, 0, 0)."""
+    scale = build((), lambda: magnitude(x) + magnitude(y) + magnitude(z))
     some = build((), lambda: scale > 0)
-    unit = build(3, lambda r: x[r] / where(some, scale, 1.0))
+    unit = build((), lambda: tuple(c / where(some, scale, 1.0) for c in (x, y, z)))  # stored before it is squared
     norm = build((), lambda: sqrt(unit[0] * unit[0] + unit[1] * unit[1] + unit[2] * unit[2]))
     size = build((), lambda: where(some, where(unit[0] < 0, -norm, norm), 1.0))
-    v = build(3, lambda r: where(r == 0, unit[0] + size, unit[r]) / size)
-    w = build(3, lambda r: where(some, where(r == 0, 1.0, unit[r] / where(some, unit[0] + size, 1.0)), 0.0))
+    top = build((), lambda: unit[0] + size)
+    along = build(3, lambda i: where(i == 0, top, where(i == 1, unit[1], unit[2])))
+    v = build(3, lambda i: along[i] / size)
+    w = build(3, lambda i: where(some, along[i] / where(some, top, 1.0), 0.0))
     return v, w, build((), lambda: -size * scale)
 
 
-def _reflected(x: Array, k: Any, v: Array, w: Array) -> Array:
-    """Apply a reflection to the rows k to k + 2."""
-    along = build(x.shape[1], lambda j: w[0] * x[k, j] + w[1] * x[k + 1, j] + w[2] * x[k + 2, j])
+def reflected(x: Array, k: Any, v: Array, w: Array) -> Array:
+    """Apply a reflection to the rows k to k + 2, if it is not zero."""
 
-    def at(i: Any, j: Any) -> Any:
-        return x[i, j] - where((i >= k) & (i <= k + 2), v.at(i - k) * along[j], 0.0)
+    def turned(x: Array) -> Array:
+        along = build(x.shape[1], lambda j: w[0] * x[k, j] + w[1] * x[k + 1, j] + w[2] * x[k + 2, j])
 
-    return build(x.shape, at)  # type: ignore[no-any-return]
+        def at(i: Any, j: Any) -> Any:
+            return x[i, j] - where((i >= k) & (i <= k + 2), v.at(i - k) * along[j], 0.0)
+
+        return build(x.shape, at)  # type: ignore[no-any-return]
+
+    return either(w[0] != 0, turned, lambda x: x, x)  # type: ignore[no-any-return]

@@ -10,7 +10,7 @@ from pullback.arrays.composed import diagonal
 from pullback.arrays.elementwise import abs as magnitude
 from pullback.arrays.elementwise import where
 from pullback.linalg.spectra import gaps
-from pullback.linalg.stacks import adjoint, each, matrices, rescaled
+from pullback.linalg.stacks import adjoint, each, matrices, rescaled, square_magnitude
 from pullback.linalg.tridiagonal import diagonalized, eigenvalues
 from pullback.tracing.array import Array
 from pullback.tracing.complex_array import is_complex
@@ -133,4 +133,5 @@ def held_upright(v: Array, v_dot: Array) -> Array:
 
 def _peaks(v: Array) -> Array:
     """The row of the largest element of each column."""
-    return build(v.shape[1], lambda k: argmax_over(v.shape[0], lambda i: magnitude(v[i, k])))  # type: ignore[no-any-return]
+    size = square_magnitude if is_complex(v) else magnitude  # of complex elements, a square needs no root
+    return build(v.shape[1], lambda k: argmax_over(v.shape[0], lambda i: size(v[i, k])))  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from jaxtyping import Float64
 
 import pullback as pb
 from pullback import linalg
+from pullback.linalg import multishift
 from pullback.testing import check_grads
 
 pytestmark = pytest.mark.slow
@@ -78,6 +80,62 @@ def test_hard_matrices() -> None:
     check(np.array(others), (w[t:o], v[t:o]), 1000)
     np.testing.assert_allclose(many @ v[o:], v[o:] * w[o:, None], atol=1e-13)
     np.testing.assert_allclose(np.prod(w[o:], axis=1), np.linalg.det(many), atol=1e-11)
+
+
+def large_matrices(n: int) -> dict[str, Any]:
+    """Matrices of an even number of rows: cycles, no basis, equal and nearly equal values, graded, sparse and tiny."""
+    random, numbers, step = np.random.default_rng(5), np.arange(n), np.eye(n, k=1)
+    a, cycle, turn = random.normal(size=(n, n)), np.roll(np.eye(n), 1, 0), [[0.6, 0.8], [-0.8, 0.6]]
+    basis = np.linalg.qr(a)[0]
+    turns = np.kron(np.eye(n // 2), turn)
+    return {
+        "random": a,
+        "cycle": cycle,
+        "two cycles": np.kron(np.eye(2), np.roll(np.eye(n // 2), 1, 0)),
+        "companion": np.eye(n, k=-1) + np.outer(np.eye(n)[0], random.normal(size=n)),
+        "one block": step + 2 * np.eye(n),
+        "nilpotent": step.T,
+        "zero": np.zeros((n, n)),
+        "diagonal": np.diag(numbers * 1.0),
+        "triangle": np.triu(a),
+        "rank one": np.ones((n, n)),
+        "rows graded": 10.0 ** (-0.3 * numbers[:, None]) * a,
+        "columns graded": a * 10.0 ** (-0.3 * numbers),
+        "Hilbert": 1 / (numbers[:, None] + numbers + 1),
+        "Grcar": sum(np.eye(n, k=j) for j in range(4)) - np.eye(n, k=-1),
+        "Frank": np.triu(np.minimum(n - numbers[:, None], n - numbers) * 1.0, -1),
+        "blocks": np.kron(np.eye(n // 4), random.normal(size=(4, 4))),
+        "equal pairs": basis @ turns @ basis.T,
+        "clustered": basis @ np.diag(1 + 1e-9 * numbers) @ basis.T + 1e-3 * np.triu(a, 1),
+        "antisymmetric": a - a.T,
+        "sparse": np.where(random.random((n, n)) < 2 / n, a, 0.0),
+        "integers": random.integers(-1, 2, size=(n, n)).astype(float),
+        "tiny": a * 1e-170,
+        "huge": a * 1e150,
+    }
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_large_matrices(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chains of three bulges in windows of sixteen rows; all stay in one program."""
+    for name, value in (("LARGE", 40), ("WINDOW", 16), ("BULGES", 3), ("LENGTH", 6), ("MOVES", 6), ("FEW", 3)):
+        monkeypatch.setattr(multishift, name, value)
+    monkeypatch.setattr(import_module("pullback.linalg.eigen"), "BLOCK", 12)
+    matrices = large_matrices(40)
+    if dtype is np.float32:
+        matrices = {name: matrices[name] for name in ("random", "cycle", "rank one", "Grcar", "integers")}
+    a = np.array([*matrices.values()]).astype(dtype)
+    w, v = (np.asarray(x) for x in pb.function(lambda a: linalg.eig(a))(a))
+    check(a, (w, v), 1000)
+    for roots in w:
+        assert set(roots.tolist()) == set(roots.conj().tolist())
+
+
+def test_a_large_matrix() -> None:
+    a = RNG.normal(size=(130, 130))
+    check(a, spectrum(a))
+    a[1, 2] = np.nan
+    assert np.isnan(values(a)).any()
 
 
 def test_real_matrices_have_conjugate_pairs() -> None:

@@ -135,18 +135,16 @@ def divided_matrices(n: int) -> dict[str, Any]:
     """Matrices that are halved, among them some of which the halves share eigenvalues."""
     random = np.random.default_rng(n)
     a, ones = random.normal(size=(n, n)), np.ones(n - 1)
-    glue = np.where(np.arange(n - 1) % 21 == 20, 1e-9, 1.0)
+    period = 2 * (n // 6) + 1
+    glue = np.where(np.arange(n - 1) % period == period - 1, 1e-9, 1.0)
     basis = np.linalg.qr(a)[0]
     return {
         "random": a,
-        "single": a.astype(np.float32),
-        "tall": random.normal(size=(n + 9, n)),
-        "complex": a + 1j * random.normal(size=(n, n)),
         "zero": np.zeros((n, n)),
         "diagonal": np.diag(random.normal(size=n)),
         "nilpotent": np.diag(ones, 1),
         "second difference": np.diag(2 * np.ones(n)) - np.diag(ones, 1) - np.diag(ones, -1),
-        "glued": np.diag(np.abs(np.arange(n) % 21 - 10.0)) + np.diag(glue, 1) + np.diag(glue, -1),
+        "glued": np.diag(np.abs(np.arange(n) % period - period // 2.0)) + np.diag(glue, 1) + np.diag(glue, -1),
         "graded": a * 10.0 ** -np.linspace(0, 30, n),
         "rank three": a[:, :3] @ a[:3],
         "equal values": basis * np.where(np.arange(n) % 3, 1.0, 2.0) @ basis.T,
@@ -155,30 +153,58 @@ def divided_matrices(n: int) -> dict[str, Any]:
     }
 
 
+def other_matrices(n: int) -> dict[str, Any]:
+    """Of other element types and shapes; each is compiled for itself."""
+    random = np.random.default_rng(n)
+    a = random.normal(size=(n, n))
+    return {
+        "single": a.astype(np.float32),
+        "tall": random.normal(size=(n + 9, n)),
+        "complex": a + 1j * random.normal(size=(n, n)),
+    }
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "whole"), [(33, 8), (64, 32), (75, 32), (130, 100)])
-def test_matrices_that_are_divided(n: int, whole: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("of", "n", "whole"), [(divided_matrices, 33, 8), (divided_matrices, 16, 8), (other_matrices, 19, 10)]
+)
+def test_matrices_that_are_divided(
+    of: Callable[[int], dict[str, Any]], n: int, whole: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Values and bases to the machine precision times the largest value, for one, two and three halvings."""
     monkeypatch.setattr(divide, "WHOLE", whole)
-    svd = pb.function(lambda a: linalg.svd(a, full_matrices=False))
-    svdvals, eigh, eigvalsh = map(pb.function, (linalg.svdvals, linalg.eigh, linalg.eigvalsh))
-    for a in divided_matrices(n).values():
+    factors = pb.function(lambda a: linalg.svd(a, full_matrices=False))
+    spectrum = pb.function(lambda a: linalg.eigh(a))
+    for a in of(n).values():
         scale = 2.0**600 if 0 < np.abs(a).max() < 1e-100 else 1.0  # NumPy's norms underflow
-        u, s, vh = (np.asarray(x) for x in svd(a))
-        alone = np.asarray(svdvals(a))
-        a, s, alone = a * scale, s * scale, alone * scale
+        u, s, vh = (np.asarray(x) for x in factors(a))
+        h = (a + a.conj().T) / 2 if len(a) == n else None
+        w, v = (np.asarray(x) for x in spectrum(h)) if h is not None else (s, vh)
+        a, s = a * scale, s * scale
         size = max(np.linalg.norm(a, 2), np.finfo(a.dtype).tiny)
         wide = a.astype(np.result_type(a.dtype, float))
-        pairs = [(s, np.linalg.svd(wide)[1]), (alone, s), (u * s @ vh, a)]
+        pairs = [(s, np.linalg.svd(wide)[1]), (u * s @ vh, a)]
         pairs += [(size * x, size * np.eye(n)) for x in (u.conj().T @ u, vh @ vh.conj().T)]
-        if len(a) == n:
-            h = (a + a.conj().T) / 2
-            w, v = (np.asarray(x) for x in eigh(h))
-            alone = np.asarray(eigvalsh(h))
-            pairs += [(w, np.linalg.eigvalsh(h.astype(wide.dtype))), (alone, w), (v * w @ v.conj().T, h)]
+        if h is not None:
+            w, h = w * scale, h * scale
+            pairs += [(w, np.linalg.eigvalsh(h.astype(wide.dtype))), (v * w @ v.conj().T, h)]
             pairs += [(size * v.conj().T @ v, size * np.eye(n))]
         for found, wanted in pairs:
             np.testing.assert_allclose(found, wanted, rtol=0, atol=100 * np.finfo(a.dtype).eps * size)
+
+
+def test_values_alone() -> None:
+    """Those of one program for all matrices of a size beside NumPy's, to the machine precision times the largest."""
+    singular, hermitian = pb.function(linalg.svdvals), pb.function(linalg.eigvalsh)
+    for a in divided_matrices(21).values():
+        scale = np.abs(a).max() or 1.0
+        unit = a / scale
+        eps = 100 * np.finfo(a.dtype).eps * max(np.linalg.norm(unit, 2), 1.0)
+        for found, wanted in (
+            (singular(a), np.linalg.svd(unit)[1]),
+            (hermitian(a), np.linalg.eigvalsh((unit + unit.T) / 2)),
+        ):
+            np.testing.assert_allclose(np.asarray(found) / scale, wanted, rtol=0, atol=eps)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])

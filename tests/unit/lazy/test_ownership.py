@@ -133,7 +133,7 @@ def test_a_kernel_has_no_result_that_nobody_holds(count: int, monkeypatch: pytes
     assert y.value is not None
 
 
-@pytest.mark.usefixtures("few_objects")
+@pytest.mark.slow
 def test_a_weak_reference_alone_holds_nothing_and_an_ended_array_stays_ended() -> None:
     x = lazy.asarray(X)
     table: Any = weakref.WeakValueDictionary()
@@ -148,7 +148,7 @@ def test_a_weak_reference_alone_holds_nothing_and_an_ended_array_stays_ended() -
     np.testing.assert_allclose(table["b"].value, np.exp(X) + 1.0, rtol=1e-12)
 
 
-@pytest.mark.usefixtures("few_objects")
+@pytest.mark.slow
 def test_an_array_in_a_cycle_is_kept_until_the_cycle_is_collected() -> None:
     x = lazy.asarray(X)
     between = lazy.exp(x)

@@ -348,7 +348,7 @@ def test_views_that_are_results_can_be_written(way: str, uncompiled: Any) -> Non
 # Derivatives ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("few_objects")
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_derivatives_through_tapes(way: str, c: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value in the middle makes a tape; the rest of the derivative passes through it."""
@@ -588,7 +588,7 @@ def test_results_are_dropped_where_another_thread_is_inside(product: tuple[Any, 
 # Memory ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("few_objects")
+@pytest.mark.slow
 def test_calls_leave_nothing_behind(c: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """10⁵ calls: no more blocks, no more references of what lives as long as the process."""
     monkeypatch.setenv("PULLBACK_LAZY", "wait")

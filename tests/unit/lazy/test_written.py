@@ -153,7 +153,7 @@ def test_a_reshape_that_numpy_copies_is_a_copy() -> None:
     assert part.tolist() == [7, 1] and x.tolist() == [[9, 1, 2], [3, 4, 5]]
 
 
-@pytest.mark.usefixtures("few_objects")
+@pytest.mark.slow
 def test_views_of_an_array_that_is_gone_share_its_elements() -> None:
     x = lazy.arange(5.0)
     a, b = x[:3], x[1:]
