@@ -1,4 +1,4 @@
-"""The case `first_calls`: processor time of first calls by stages, with an empty cache, and first calls from the cache.
+"""The case `first_calls`: first calls by stages, with an empty cache, and from the cache.
 
 Each case runs in a process of its own, so that nothing is imported or compiled before: `python -m
 benchmarks.first_calls CASE SYSTEM`. Imports of the package, parameters and data are not part of the first call;

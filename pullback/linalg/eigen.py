@@ -14,12 +14,12 @@ from pullback.arrays.elementwise import hypot, sqrt, where
 from pullback.arrays.manipulation import matrix_transpose
 from pullback.arrays.reduction import sum as total
 from pullback.linalg.francis import coupled, quasi_triangular
-from pullback.linalg.hessenberg import hessenberg
 from pullback.linalg.lu import solve
 from pullback.linalg.multishift import large, quasi_triangular_by_windows
 from pullback.linalg.spectra import gaps
 from pullback.linalg.spectral import held_upright, upright
 from pullback.linalg.stacks import adjoint, each, matrices, rescaled, square_magnitude
+from pullback.linalg.upper_hessenberg import hessenberg
 from pullback.tracing.array import Array
 from pullback.tracing.branches import cond as either
 from pullback.tracing.complex_array import is_complex

@@ -153,7 +153,7 @@ def moved(
 
 
 def _reflection(x: Any, y: Any, z: Any) -> tuple[Array, Array, Array]:
-    """The vectors v and w of a reflection I - v wᵀ, and the number a to which it takes (x, y, z): (a, 0, 0)."""
+    """The vectors v and w of a reflection I - v wᵀ, and the number a: it takes (x, y, z) to (a, 0, 0)."""
     scale = build((), lambda: magnitude(x) + magnitude(y) + magnitude(z))
     some = build((), lambda: scale > 0)
     unit = build((), lambda: tuple(c / where(some, scale, 1.0) for c in (x, y, z)))  # stored before it is squared

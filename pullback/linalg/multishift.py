@@ -17,7 +17,7 @@ from pullback.arrays.elementwise import abs as magnitude
 from pullback.arrays.elementwise import sqrt, where
 from pullback.arrays.manipulation import matrix_transpose
 from pullback.linalg.francis import coupled, first_column, in_steps, moved, quasi_triangular, reflected
-from pullback.linalg.hessenberg import hessenberg
+from pullback.linalg.upper_hessenberg import hessenberg
 from pullback.tracing.array import Array
 from pullback.tracing.branches import cond as either
 from pullback.tracing.control import fold, scan
@@ -124,7 +124,7 @@ def coupled_below(t: Array, i: Any, j: Any) -> Any:
 
 
 def _deflated(t: Array, end: LastWindow, first: Array, last: Array) -> tuple[Array, Array, Array]:
-    """The last window's first row, the window with rows up to `kept` a Hessenberg matrix again, and its vectors."""
+    """The last window's first row, the window, Hessenberg again up to row `kept`, and its vectors."""
     low, kept = end.low, end.kept
     full = build((WINDOW, WINDOW), lambda i, j: end.form[i, j] + where((j == 0) & (i <= kept), end.spike[i], 0.0))
     h, q = either(kept > 1, lambda: hessenberg(full), lambda: (full + 0.0, eye(WINDOW, dtype=t.dtype)))
@@ -137,7 +137,7 @@ def _deflated(t: Array, end: LastWindow, first: Array, last: Array) -> tuple[Arr
 
 
 def _applied(t: Array, rows: Array, low: Array, window: Array, turns: Array) -> tuple[Array, Array]:
-    """Put a window into the matrix whose rows and columns were transformed; transform the others beside and above."""
+    """Put a window into the matrix; transform the rows beside and the columns above it."""
     n = t.shape[0]
 
     def inside(k: Any) -> Any:
@@ -153,7 +153,7 @@ def _applied(t: Array, rows: Array, low: Array, window: Array, turns: Array) -> 
 
 
 def _put(t: Array, here: Callable[[Any, Any], Any], new: Callable[[Any, Any], Any]) -> Array:
-    """Replace some elements. The sum of old ones and a change, as it is written in place, in loops over these alone."""
+    """Replace some elements: a sum of old ones and a change is written in place, in loops over these."""
     return build(t.shape, lambda i, j: t[i, j] + where(here(i, j), new(i, j) - t[i, j], 0.0))  # type: ignore[no-any-return]
 
 
@@ -195,7 +195,7 @@ def _shifts(end: LastWindow, tries: Array) -> tuple[Array, Array]:
 
 
 def _moved(t: Array, g: Any, first: Array, last: Array, shifts: tuple[Array, Array]) -> tuple[Array, Array, Array]:
-    """The first row of window g, the window after the bulges have moved, and the product of the reflections."""
+    """The first row of window g, the window after the moves, and the product of the reflections."""
     low = build((), lambda: first + (g - 1) * MOVES - LENGTH - 1)
     top, end = build((), lambda: first - low), build((), lambda: last - low)
     w, factors = _chain(_window(t, low), top, end, *shifts)

@@ -1,4 +1,4 @@
-"""Axes that statements of a block share: those of their arrays and variables, joined by what reads and writes what."""
+"""Axes that statements of a block share: axes of arrays and variables, joined by reads and writes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Axis:
 
 
 def axes(block: ir.Block, least: int) -> Iterator[Axis]:
-    """The axes of a block of at least so many elements: joined where a variable reads or writes a whole array axis."""
+    """The axes of at least so many elements, joined where a variable reads or writes a whole axis."""
     parent: dict[Place, Place] = {}
 
     def root(p: Place) -> Place:

@@ -468,7 +468,7 @@ class _Loop:
             self.after.append(replace(s, values=tuple(rewrite(v, totals.get) for v in s.values)))
 
     def _together(self, out: ir.Ref, stack: ir.Ref) -> ir.Build:
-        """An array stored by strips, under its own name and shape; strips of first axes lie in memory as it does."""
+        """An array stored by strips, under its own name and shape; strips of first axes need no move."""
         axis, rows = self.strips.axis.of_array[out], self.strips.rows
         variables = [Var(n, d) for n, d in zip("tijklmnpqrs", out.shape)]
         t = as_index(variables[axis])

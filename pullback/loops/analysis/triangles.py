@@ -1,4 +1,4 @@
-"""Triangles: arrays that are zero, or that nothing reads, where the column is larger than the row; for short products.
+"""Arrays that are zero, or unread, where the column is larger than the row; for short products.
 
     q = build k < K, i < D, j < D { [i == j] exp(d[k, i]) + [i > j] l[k, place(i, j)] }    is zero for j > i
 
@@ -24,7 +24,7 @@ Axes = tuple[int, int]  # an array is zero where its index on the second axis is
 
 
 def half_read(block: ir.Block) -> dict[ir.Ref, Axes]:
-    """The axes of each sum's array that is read only where the index on the second is at most that on the first."""
+    """The axes of each sum's array that is read only where the second index is at most the first."""
     statements = list(walk_statements(block))
     sums = {o for s in statements if isinstance(s, ir.Build) and len(s.outs) == 1 and _has_sum(s) for o in s.outs}
     sides = {r: {(p, q) for p, q in permutations(range(r.rank), 2) if r.shape[p] is r.shape[q]} for r in sums}

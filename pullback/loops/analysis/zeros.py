@@ -20,7 +20,7 @@ Ends = tuple[Index, Index]
 
 @dataclass(frozen=True)
 class Zeros:
-    """Where an array is zero.
+    """The places at which an array is zero.
 
     Attributes:
         triangle: above the diagonal of these axes.

@@ -142,7 +142,7 @@ class DeviceUpdates(Updates):
         return np.array([sum(np.float64(value) * weight for value, weight in values) for values in found])
 
     def _settle(self) -> None:
-        """Wait for all devices, which may copy each other's arrays; raise the error of the first that has failed."""
+        """Wait for all devices, which may copy from each other; raise the first error."""
         failed: DeviceError | None = None
         for g in self.gpus:
             try:
@@ -190,7 +190,7 @@ class DeviceUpdates(Updates):
 
     @cached_property
     def _packed(self) -> pb.Function:
-        """The weighted vectors of a part. They are in memory before they are added, as products that are not fused."""
+        """The weighted vectors of a part, stored before they are added, so that nothing fuses the products."""
 
         def packed(parts: Any, weights: Any) -> Any:
             return self._packing.packed(parts, weights)

@@ -306,8 +306,10 @@ def test_devices_of_two_architectures(four: fake.Driver, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("device", [0, 1, 2])
 def test_a_device_without_memory_is_named(four: fake.Driver, device: int) -> None:
     """The arrays of another program fill it."""
-    four.set(memory=8_000_000)
-    held = pb.device_put(np.zeros(listing.gpu(f"cuda:{device}").free_bytes()[0] // 8 - 7_000), f"cuda:{device}")
+    gpus = [listing.gpu(f"cuda:{k}") for k in range(3)]
+    used = [total - free for free, total in (g.free_bytes() for g in gpus)]  # by what other tests left
+    four.set(memory=max(used) + 8_000_000)
+    held = pb.device_put(np.zeros(gpus[device].free_bytes()[0] // 8 - 7_000), f"cuda:{device}")
     wide: Any = {**TINY, "parameters": np.zeros(10_000)}
     text = said(lambda: nn.fit(lambda p, s, b: pb.mean((p - b[0, 0]) ** 2), COLUMNS, devices=on(3), **wide),
                 OutOfMemoryError)  # fmt: skip
