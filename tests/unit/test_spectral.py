@@ -154,7 +154,7 @@ def divided_matrices(n: int) -> dict[str, Any]:
 
 
 def other_matrices(n: int) -> dict[str, Any]:
-    """Of other element types and shapes; each is compiled for itself."""
+    """Matrices of other element types and shapes; each is compiled for itself."""
     random = np.random.default_rng(n)
     a = random.normal(size=(n, n))
     return {
@@ -194,7 +194,7 @@ def test_matrices_that_are_divided(
 
 
 def test_values_alone() -> None:
-    """Those of one program for all matrices of a size beside NumPy's, to the machine precision times the largest."""
+    """Values of all matrices of a size, from one program, are NumPy's to rounding of the largest."""
     singular, hermitian = pb.function(linalg.svdvals), pb.function(linalg.eigvalsh)
     for a in divided_matrices(21).values():
         scale = np.abs(a).max() or 1.0
