@@ -42,16 +42,17 @@ def test_tiles_end_with_the_triangle() -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
-HALF = """half(y: f64[300, 130], z: f64[300, 130], x: f64[300, 130], at: i64[4]) {
-  low = build i < 130, j < 130 { sum n < 300 { z[n, i] * x[n, j] } }
-  high = build i < 130, j < 130 { 2.0 * x[0, i] + sum n < 300 { y[n, i] * x[n, j] } }
-  full = build i < 130, j < 130 { sum n < 300 { x[n, i] * x[n, j] } }
-  once = build i < 130, j < 130 { sum n < 300 { x[n, i] * x[n, j] } }
-  some = build i < 130, j < 130 { sum n < 300 { z[n, j] * x[n, i] } }
-  a = build i < 130, j < 130 { [i >= j] low[i, j] }
-  b = build i < 130 { low[i, i] + high[i, i] + full[i, i] }
-  c = build i < 130, j < 130 { [j >= i + 3] high[i, j] + [i >= j] full[i, j] + [j >= i] full[i, j] }
-  e = build k < 4 { [k >= 1] some[data(at[k], 130), k] }
+# With 145 columns some tiles touch the diagonal in one corner alone.
+HALF = """half(y: f64[300, 145], z: f64[300, 145], x: f64[300, 145], at: i64[4]) {
+  low = build i < 145, j < 145 { sum n < 300 { z[n, i] * x[n, j] } }
+  high = build i < 145, j < 145 { 2.0 * x[0, i] + sum n < 300 { y[n, i] * x[n, j] } }
+  full = build i < 145, j < 145 { sum n < 300 { x[n, i] * x[n, j] } }
+  once = build i < 145, j < 145 { sum n < 300 { x[n, i] * x[n, j] } }
+  some = build i < 145, j < 145 { sum n < 300 { z[n, j] * x[n, i] } }
+  a = build i < 145, j < 145 { [i >= j] low[i, j] }
+  b = build i < 145 { low[i, i] + high[i, i] + full[i, i] }
+  c = build i < 145, j < 145 { [j >= i + 3] high[i, j] + [i >= j] full[i, j] + [j >= i] full[i, j] }
+  e = build k < 4 { [k >= 1] some[data(at[k], 145), k] }
   return a, b, c, once, e }"""
 
 
@@ -69,17 +70,17 @@ def test_tiles_that_nothing_reads_are_left_out() -> None:
     tests = {k.name: [t for t in walk(k.body) if isinstance(t, If)] for k in kernels}
     assert {name for name, found in tests.items() if found} == {"low", "high"}
     rng = np.random.default_rng(0)
-    y, z, x = rng.standard_normal((3, 300, 130))
-    at = np.array([3, 0, 129, 5])
+    y, z, x = rng.standard_normal((3, 300, 145))
+    at = np.array([3, 0, 144, 5])
     run = compile_program(program, {}).run_poisoned([y, z, x, at])
     low, full = z.T @ x, x.T @ x
     high, some = y.T @ x + 2 * x[0][:, None], low.T
-    rows, columns = np.indices((130, 130))
+    rows, columns = np.indices((145, 145))
     e = np.where(np.arange(4) >= 1, some[at, np.arange(4)], 0.0)
     expected = (
         np.tril(low),
         np.diag(low + high + full),
-        high * (columns >= rows + 3) + full * (1 + np.eye(130)),
+        high * (columns >= rows + 3) + full * (1 + np.eye(145)),
         full,
         e,
     )
