@@ -20,6 +20,9 @@ from pullback.cli.train import _rate
 from pullback.data import write_idx
 from pullback.nn import load_parameters
 from pullback.nn.models import recipe, zhang
+from pullback.runtime.device import cuda
+from pullback.tracing import tree
+from tests.support.devices import fake
 
 pytestmark = pytest.mark.slow
 
@@ -246,3 +249,14 @@ def test_tensorboard_that_is_not_installed(
     monkeypatch.setitem(sys.modules, "tensorboard.compat.proto", None)
     assert run("zhang", "--data", folder, "--epochs", 1, "--quiet", "--tensorboard", tmp_path / "events") == 1
     assert "[E506] TensorBoardLogger: the package tensorboard is not installed" in capsys.readouterr().err
+
+
+def test_two_devices(folder: Path, devices: fake.Driver, tmp_path: Path) -> None:
+    devices.set(devices=2)
+    cuda.gpus.cache_clear()
+    options = ("zhang", "--data", folder, "--epochs", 1, "--batch-size", 10, "--quiet", "--save")
+    assert run(*options, tmp_path / "one") == run(*options, tmp_path / "two", "--devices", "cuda:0,cuda:1") == 0
+    assert devices.count("cuMemcpyPeerAsync") > 0
+    expected, found = (tree.flatten(load_parameters(tmp_path / name, zhang.start()))[0] for name in ("one", "two"))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
