@@ -70,9 +70,10 @@ class Device:
     look: float = 30_000.0
 
     @property
-    def has_warp_groups(self) -> bool:
-        """Whether four warps multiply together, which only one architecture can."""
-        return self.architecture == "sm_90a"
+    def instructions(self) -> tuple[str, ...]:
+        """The instructions of its tensor cores."""
+        own = {"sm_90a": ("wgmma",), "sm_100a": ("tcgen05",), "sm_103a": ("tcgen05",)}
+        return ("mma", *own.get(self.architecture, ())) if self.tensor else ()
 
     def cycles(self, work: float, chain: float, groups: int, threads: int, meetings: int = 0, wide: bool = True,
                moved: float = 0.0, flight: float = 0.0, kept: int = 0,

@@ -44,7 +44,7 @@ from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate, Declined
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product.contraction import Contraction, Operand, contractions, is_affine
-from pullback.loops.program.ahead import EndBatch, Finish, Prefetch, Run, Wait, WarpTile
+from pullback.loops.program.ahead import EndBatch, Finish, Instruction, Prefetch, Run, Wait, WarpTile
 from pullback.loops.program.nodes import Copy, For, If, Kernel, LetIndex, Multiply, Stmt, Store
 from pullback.loops.program.schedule import Schedule, Step
 from pullback.loops.program.scope import Scope
@@ -60,13 +60,18 @@ BAND: Final = 8  # rows of tiles that groups walk through column by column, so t
 class TensorTile(NamedTuple):
     """The tile of a group: warps in rows and columns, the part of each, and the slots for panels.
 
-    With `together`, instructions of four warps multiply 64 rows.
+    Instructions of four warps multiply 64 rows. Those of one thread multiply 128 rows and all columns.
     """
 
     warps: tuple[int, int]
     part: tuple[int, int]
     slots: int
-    together: bool = False
+    instruction: Instruction = "mma"
+
+    @property
+    def together(self) -> bool:
+        """Whether warps multiply together, while others go on."""
+        return self.instruction != "mma"
 
     @property
     def threads(self) -> int:
@@ -90,13 +95,14 @@ class TensorTile(NamedTuple):
 
     @property
     def held(self) -> int:
-        """The number of panels that are read while others are copied: one more if four warps multiply."""
+        """The number of panels that are read while others are copied: one more if warps multiply together."""
         return 1 + self.together
 
 
 TILES: Final = (
-    TensorTile((8, 1), (16, 256), 4, True), TensorTile((8, 1), (16, 128), 3, True),
-    TensorTile((4, 1), (16, 128), 4, True), TensorTile((2, 2), (64, 64), 3),
+    TensorTile((4, 2), (32, 128), 4, "tcgen05"), TensorTile((4, 1), (32, 128), 4, "tcgen05"),
+    TensorTile((8, 1), (16, 256), 4, "wgmma"), TensorTile((8, 1), (16, 128), 3, "wgmma"),
+    TensorTile((4, 1), (16, 128), 4, "wgmma"), TensorTile((2, 2), (64, 64), 3),
     TensorTile((2, 2), (32, 32), 3))  # fmt: skip
 
 
@@ -106,9 +112,10 @@ class TensorCores(Step):
 
     kind: str
     slots: int
+    instruction: Instruction
 
     def __str__(self) -> str:
-        return f"tensor cores {self.kind}, {self.slots} slots"
+        return f"tensor cores {self.instruction} {self.kind}, {self.slots} slots"
 
 
 @dataclass(frozen=True)
@@ -173,15 +180,16 @@ def tensor_products(work: Work, machine: Machine, device: Device) -> Iterator[Ca
     least = moved(work.statement)
     for tile in TILES:
         depth = found.depth
-        if tile.together and (not device.has_warp_groups or not found.left.dtype.is_half):
+        if tile.instruction not in device.instructions or (tile.together and not found.left.dtype.is_half):
             continue
         a = Shared(((found.left.name, tile.rows, depth), (found.right.name, depth, tile.columns)))
         across = (-(-found.rows // tile.rows), -(-found.columns // tile.columns))
         grid = Grid((*axes_of(_around(r, found.c)), ("rows", across[0]), ("columns", across[1])))
-        kind = TensorCores(found.left.dtype.name, tile.slots)
+        kind = TensorCores(found.left.dtype.name, tile.slots, tile.instruction)
         schedule = Schedule((grid, Threads((tile.threads,)), a, kind, Registers(tile.sums // 2, 2)))
         cycles = max(_cycles(found, tile, device), device.cycles(0, 0, 1, 1, moved=least))
-        yield Candidate("tensor", cycles, partial(_build, r, found, tile), schedule)
+        has_run = tile.instruction != "tcgen05"
+        yield Candidate("tensor", cycles, partial(_build, r, found, tile), schedule, has_run=has_run)
 
 
 def _best(r: Reduction, work: Work, device: Device) -> Found | None:
@@ -270,12 +278,13 @@ class Sums(NamedTuple):
     """The sums of a thread.
 
     Attributes:
-        lets: the definitions of its warp, and of its number there.   own: the variables that number its sums.
+        lets: the definitions of its warp, and of its number there.
+        own: the variables that number its sums; the last one numbers neighbors in a row.
         row, column: the place of a sum in the tile.   at: the place in the buffer of sums.
     """
 
     lets: tuple[LetIndex, LetIndex]
-    own: tuple[Var, Var, Var, Var]
+    own: tuple[Var, ...]
     row: Index
     column: Index
     at: Index
@@ -333,7 +342,7 @@ class _TensorProduct:
         copies = self._copies(step, as_index(panel) + ahead)
         step.statements += [self._multiply(panel), copies] if tile.together else [copies, self._multiply(panel)]
         group.statements.append(For(panel, ZERO_INDEX, panel.extent, tuple(step.statements)))
-        group.statements += [thread_loop(self._thread(), (Finish(self.sums),))] * tile.together
+        group.statements += [thread_loop(self._thread(), (self._finish(),))] * tile.together
         group.statements.append(self._results(group))
         return group_loop(g, (*root.statements, *group.statements))
 
@@ -344,16 +353,29 @@ class _TensorProduct:
         """The blocks of 16 rows, and of 8 columns, of a warp."""
         return self.tile.part[0] // 16, self.tile.part[1] // 8
 
+    def _warp_tile(self) -> WarpTile:
+        return WarpTile(*self._sizes(), self.tile.warps[1], self.f.depth, self.tile.instruction)
+
+    def _finish(self) -> Finish:
+        return Finish(self.sums, self._warp_tile(), self.panels)
+
     def _sums(self, t: Var) -> Sums:
         """The sums of a thread."""
-        (rows, columns), (_, across), (height, width) = self._sizes(), self.tile.warps, self.tile.part
+        (rows, columns), (down, across), (height, width) = self._sizes(), self.tile.warps, self.tile.part
         warp, lane = Var("warp", as_index(self.tile.threads // 32)), Var("lane", as_index(32))
+        lets = LetIndex(warp, floor_divide(as_index(t), lane.extent)), LetIndex(lane, modulo(as_index(t), lane.extent))
+        if self.tile.instruction == "tcgen05":
+            run = CHUNK // max(o.dtype.size for o in self.r.build.outs)
+            pair = Var("j", as_index(width // run)), Var("next", as_index(run))
+            column = as_index(pair[0]) * run + as_index(pair[1])
+            first = floor_divide(as_index(warp), as_index(down)) * width
+            row = modulo(as_index(warp), as_index(down)) * height + as_index(lane)
+            return Sums(lets, pair, row, first + column, as_index(t) * self.tile.sums + column)
         own = Var("i", as_index(rows)), Var("low", as_index(2)), Var("j", as_index(columns)), Var("next", as_index(2))
         i, low, j, after = map(as_index, own)
         row = floor_divide(as_index(warp), as_index(across)) * height + floor_divide(as_index(lane), as_index(4))
         column = modulo(as_index(warp), as_index(across)) * width + modulo(as_index(lane), as_index(4)) * 2
         at = as_index(t) * self.tile.sums + (i * columns + j) * 4 + low * 2 + after
-        lets = LetIndex(warp, floor_divide(as_index(t), lane.extent)), LetIndex(lane, modulo(as_index(t), lane.extent))
         return Sums(lets, own, row + i * 16 + low * 8, column + j * 8 + after, at)
 
     def _zeros(self) -> For:
@@ -431,12 +453,12 @@ class _TensorProduct:
         add = Store(self.sums, sums.at, Binary("*", a, b, self.type), accumulate=True)
         body = *sums.lets, sums.loop((For(k, ZERO_INDEX, k.extent, (add,)),))
         (left, at_left, *_), (right, at_right, *_) = places
-        tile = WarpTile(*self._sizes(), self.tile.warps[1], self.f.depth, self.tile.together)
         both = self.f.left.along, self.f.right.along
         before = as_index(panel) + (self.slots - 1)
-        pending = [Run(to, self._slot(before, to), to.shape[1]) for to in (left, right)] * tile.together
+        pending = [Run(to, self._slot(before, to), to.shape[1]) for to in (left, right)] * self.tile.together
         views = View(left, at_left), View(right, at_right)
-        return thread_loop(t, (Multiply(body, tile, self.sums, *views, both, tuple(pending)),))
+        made = Multiply(body, self._warp_tile(), self.sums, *views, both, as_index(panel), tuple(pending))
+        return thread_loop(t, (made,))
 
     def _within(self, p: TensorPanel, i: Index, k: Index) -> Index:
         """The place of a row (or column) and a term in a panel."""
@@ -448,7 +470,7 @@ class _TensorProduct:
     def _results(self, group: Scope) -> For:
         """Compute each thread's part of the statement, with its sums in place of the reduction.
 
-        Two neighbors in a row are stored together if they are neighbors in memory.
+        Neighbors in a row are stored together if they are neighbors in memory.
         """
         t, build, last = self._thread(), self.r.build, self.f.c.columns[-1]
         sums = self._sums(t)
@@ -456,30 +478,31 @@ class _TensorProduct:
         scopes[0].statements += sums.lets
         for v in sums.own:
             scopes.append(scopes[-1].inside(v, True))
-        if last is build.vars[-1] and (last.extent.constant or 1) % 2 == 0:
+        run = sums.own[-1].extent.constant or 1
+        if last is build.vars[-1] and (last.extent.constant or 1) % run == 0:
             scopes.pop()
             after = as_index(sums.own[-1])
             first = sums._replace(column=sums.column - after, at=sums.at - after)
-            self._element(scopes[-1], first, partial(self._pair, t, first))
+            self._element(scopes[-1], first, partial(self._run, t, first, run))
         else:
             self._element(scopes[-1], sums, partial(store_values, build, self.lowering, self.builder))
         for v, outer, inner in reversed([*zip(sums.own, scopes, scopes[1:], strict=False)]):
             outer.statements.append(unrolled(v, inner.statements))
         return thread_loop(t, scopes[0].statements)
 
-    def _pair(self, t: Var, sums: Sums, scope: Scope) -> None:
-        """Store an element and its neighbor together."""
-        build, last, own = self.r.build, self.r.build.vars[-1], as_index(t) * 2
-        after = Substitution(variables={last: as_index(last) + 1})
-        neighbor = after.scalar(self.r.total)
-        scope.temps[neighbor] = Load(self.sums, sums.at + 1, self.type)
-        self.lowering.sums |= {neighbor}
+    def _run(self, t: Var, sums: Sums, count: int, scope: Scope) -> None:
+        """Store an element and its neighbors, `count` in all."""
+        build, last, own = self.r.build, self.r.build.vars[-1], as_index(t) * count
+        after = [Substitution(variables={last: as_index(last) + k}) for k in range(count)]
+        for k, neighbor in enumerate(s.scalar(self.r.total) for s in after[1:]):
+            scope.temps[neighbor] = Load(self.sums, sums.at + (k + 1), self.type)
+            self.lowering.sums |= {neighbor}
         for o, v in zip(build.outs, build.values, strict=True):
-            pair = local_buffer(f"{o.name}_pair", o.dtype, (self.tile.threads, 2), "registers")
-            for k, x in enumerate((v, after.scalar(v))):
-                scope.statements.append(Store(pair, own + k, self.lowering.value(x, scope)))
+            run = local_buffer(f"{o.name}_run", o.dtype, (self.tile.threads, count), "registers")
+            for k, s in enumerate(after):
+                scope.statements.append(Store(run, own + k, self.lowering.value(s.scalar(v), scope)))
             to = View(self.builder.parameter(o), flat_position(build.vars))
-            scope.statements.append(Copy(to, View(pair, own), as_index(2)))
+            scope.statements.append(Copy(to, View(run, own), as_index(count)))
 
     def _element(self, each: Scope, sums: Sums, write: Callable[[Scope], None]) -> None:
         """Write statements in the scope of an element of the result, if there is such an element."""

@@ -410,7 +410,7 @@ class KernelWriter(Writer):
             case Wait() if self.words.tensor:
                 self.line(f"pb_wait{'_together' * s.together}<{s.pending}>();")
             case Finish() if self.words.tensor:
-                self.line(f"pb_finish({self.names(s.sums, s.sums.name)});")
+                self._finish(s)
             case Multiply() if self.words.tensor:
                 self._multiply(s)
             case Check():
@@ -429,13 +429,28 @@ class KernelWriter(Writer):
         e, tile = self.expressions, s.tile
         assert isinstance(e, DeviceExpressions) and e.thread is not None
         kind = s.left.buffer.dtype.name
-        sizes = (tile.depth,) if tile.together else (tile.rows, tile.columns, tile.across, tile.depth)
-        shape = ", ".join(map(str, sizes))
         ways = ", ".join("true" if along else "false" for along in s.along)
         panels = ", ".join(e.pointer(v.buffer, v.offset) for v in (s.left, s.right))
         sums, thread = self.names(s.sums, s.sums.name), self.names(e.thread, e.thread.name)
-        name = f"pb_multiply_64x{8 * tile.columns}" if tile.together else "pb_multiply"
-        self.line(f"{name}<PB_{kind.upper()}, {shape}, {ways}>({sums}, {panels}, {thread});")
+        match tile.instruction:
+            case "mma":
+                name, shape, given = "pb_multiply", f"{tile.rows}, {tile.columns}, {tile.across}, {tile.depth}", ""
+            case "wgmma":
+                name, shape, given = f"pb_multiply_64x{8 * tile.columns}", f"{tile.depth}", ""
+            case "tcgen05":
+                name, shape = "pb_multiply_128", f"{8 * tile.columns * tile.across}, {tile.depth}"
+                given = f", {e.index(s.panel)}"
+        self.line(f"{name}<PB_{kind.upper()}, {shape}, {ways}>({sums}, {panels}, {thread}{given});")
+
+    def _finish(self, s: Finish) -> None:
+        """Add a call of the helper function that waits for sums."""
+        e, tile, sums = self.expressions, s.tile, self.names(s.sums, s.sums.name)
+        if tile.instruction == "wgmma":
+            self.line(f"pb_finish({sums});")
+            return
+        assert isinstance(e, DeviceExpressions) and e.thread is not None
+        thread = self.names(e.thread, e.thread.name)
+        self.line(f"pb_finish_128<{8 * tile.columns * tile.across}, {s.panels}>({sums}, {thread});")
 
     def _head(self, s: For) -> str:
         e, v = self.expressions, self.names(s.var, s.var.name)

@@ -150,16 +150,111 @@ static __device__ __forceinline__ void pb_multiply_64x@columns(float *sums, cons
 """
 
 
+_MEMORY: Final = """\
+/* The sums of a group in the memory of tensor cores: barriers that even and odd panels complete, and the first column.
+   One barrier would not do: it tells phases apart by their parity, and a late thread could see two completed ones. */
+struct pb_memory { uint64_t done[2]; unsigned place; };
+static __device__ __forceinline__ unsigned pb_shared(const void *x) { return (unsigned)__cvta_generic_to_shared(x); }
+template <int columns> static __device__ __forceinline__ void pb_reserve(pb_memory &m, int thread) {
+    if (thread < 32) {
+        asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;\\n\\t"
+                     "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
+                     :: "r"(pb_shared(&m.place)), "n"(columns) : "memory");
+    }
+    if (thread == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\\n\\tmbarrier.init.shared::cta.b64 [%0 + 8], 1;\\n\\t"
+                     "fence.mbarrier_init.release.cluster;" :: "r"(pb_shared(m.done)) : "memory");
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+}
+template <int columns> static __device__ __forceinline__ void pb_release(pb_memory &m, int thread) {
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    if (thread < 32)
+        asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" :: "r"(m.place), "n"(columns) : "memory");
+}
+static __device__ __forceinline__ void pb_product(unsigned to, uint64_t a, uint64_t b, unsigned form, int adds) {
+    asm volatile("{.reg .pred p;\\n\\tsetp.ne.b32 p, %4, 0;\\n\\t"
+                 "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;}"
+                 :: "r"(to), "l"(a), "l"(b), "r"(form), "r"(adds) : "memory");
+}
+static __device__ __forceinline__ void pb_commit(uint64_t *done) { /* completed after the products before it */
+    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
+                 :: "r"(pb_shared(done)) : "memory");
+}
+static __device__ __forceinline__ void pb_await(uint64_t *done, int parity) { /* of the phase that is completed */
+    int ready = 0;
+    while (!ready)
+        asm volatile("{.reg .pred p;\\n\\tmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\\n\\t"
+                     "selp.b32 %0, 1, 0, p;}" : "=r"(ready) : "r"(pb_shared(done)), "r"(parity) : "memory");
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+}
+static __device__ __forceinline__ void pb_columns(float *sums, unsigned from) { /* 16 columns of a row */
+    asm volatile("tcgen05.ld.sync.aligned.32x32b.x16.b32 {@places}, [%16];" : @sums : "r"(from));
+}
+template <int count> static __device__ __forceinline__ void pb_arrived(float *sums) {
+    asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+    #pragma unroll
+    for (int k = 0; k < count; ++k) asm volatile("" : "+f"(sums[k]) :: "memory");
+}
+"""
+_GROUP: Final = """\
+static __device__ __forceinline__ pb_memory &pb_own_memory() {
+    static __shared__ pb_memory own;
+    return own;
+}
+/* One thread adds products to the sums of its group. Those of the panel before are done when this returns. */
+template <int kind, int columns, int depth, bool left_along, bool right_along>
+static __device__ __forceinline__ void pb_multiply_128(float *, const void *left, const void *right, int thread,
+                                                       int panel) {
+    constexpr unsigned type = kind == PB_BF16;
+    constexpr unsigned form = 1u << 4 | type << 7 | type << 10 | (unsigned)!left_along << 15 |
+                              (unsigned)!right_along << 16 | columns / 8u << 17 | 128u / 16 << 24;
+    pb_memory &m = pb_own_memory();
+    if (panel == 0) pb_reserve<columns>(m, thread);
+    if (thread == 0) {
+        const unsigned l = pb_shared(left), r = pb_shared(right);
+        #pragma unroll
+        for (int step = 0; step < depth / 16; ++step) {
+            const uint64_t a = pb_panel(l + step * (left_along ? 32 : 2048), depth * 128) | (uint64_t)1 << 46;
+            const uint64_t b = pb_panel(r + step * (right_along ? 32 : 2048), depth * 128) | (uint64_t)1 << 46;
+            pb_product(m.place, a, b, form, panel + step);
+        }
+        pb_commit(m.done + panel % 2);
+    }
+    if (panel > 0) pb_await(m.done + (panel - 1) % 2, (panel - 1) / 2 % 2);
+}
+"""
+_GET: Final = """\
+/* Warp w has rows 32 (w mod 4) and on; the columns are divided among sets of four warps. */
+template <int columns, int panels, int count>
+static __device__ __forceinline__ void pb_finish_128(float (&sums)[count], int thread) {
+    pb_memory &m = pb_own_memory();
+    pb_await(m.done + (panels - 1) % 2, (panels - 1) / 2 % 2);
+    const unsigned from = m.place + ((unsigned)thread / 32 % 4 * 32 << 16) + thread / 128 * count;
+    #pragma unroll
+    for (int k = 0; k < count; k += 16) pb_columns(sums + k, from + k);
+    pb_arrived<count>(sums);
+    pb_release<columns>(m, thread);
+}
+"""
+
+
 def _warps(columns: int) -> str:
     """The multiplication of 64 rows and a number of columns."""
     count = columns // 2
-    words = {"columns": columns, "count": count, "next": count + 1, "left": count + 2, "right": count + 3,
-             "places": ",".join(f"%{k}" for k in range(count)),
-             "sums": ", ".join(f'"+f"(sums[{k}])' for k in range(count))}  # fmt: skip
+    words = {"columns": columns, "count": count, "next": count + 1, "left": count + 2, "right": count + 3}
     text = _WARPS
     for word, value in words.items():
         text = text.replace(f"@{word}", str(value))
-    return text
+    return _numbered(text, count, "+f")
+
+
+def _numbered(text: str, count: int, way: str) -> str:
+    """The text with the operands of a number of sums."""
+    places, sums = ",".join(f"%{k}" for k in range(count)), ", ".join(f'"{way}"(sums[{k}])' for k in range(count))
+    return text.replace("@places", places).replace("@sums", sums)
 
 
 def _real(text: str) -> str:
@@ -179,4 +274,7 @@ TENSOR: Final[Mapping[str, str]] = {
     "pb_finish": _real(_FINISH),
     "pb_panel": _real(_PANEL),
     **{f"pb_multiply_64x{n}": _real(_warps(n)) for n in (128, 256)},
+    "pb_memory": _real(_numbered(_MEMORY, 16, "=f")),
+    "pb_multiply_128": _real(_GROUP),
+    "pb_finish_128": _real(_GET),
 }

@@ -47,6 +47,7 @@ class Candidate:
         build: a function that writes the kernel; raises Declined.
         schedule: its loop transformations.
         exact: whether it rounds as the statement is written.
+        has_run: whether the target has run such a kernel; others are only taken if they are wished for.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Candidate:
     build: Callable[[KernelBuilder], Kernel]
     schedule: Schedule = PLAIN
     exact: bool = False
+    has_run: bool = True
 
 
 Strategy = Callable[[Work, Machine], Iterable[Candidate]]
@@ -128,12 +130,13 @@ class Chooser:
         if found and (len(work.statements) > 1 or isinstance(work.statement, ir.Fold)):
             found.append(self._apart(work))
         found.sort(key=lambda c: c.cycles)
+        usual = [c for c in found if c.has_run]
         if self.wish is None:
-            return found
+            return usual
         wish, name = self.wish.schedule, self.wish.name
         offered = found if wish is PLAIN else self._offered(replace(work, wish=wish))
         wished = [c for c in offered if c.name == name and c.schedule.has(wish)]
-        return [*wished, *(c for c in found if not wished or c.name != name)]
+        return [*wished, *(c for c in usual if not wished or c.name != name)]
 
     def _offered(self, work: Work) -> list[Candidate]:
         """The permitted candidates of the strategies, in their order."""

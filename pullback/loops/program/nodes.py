@@ -207,6 +207,7 @@ class Multiply:
     Attributes:
         tile: the parts of the sums that warps and their threads have.
         sums: the registers.   left, right: the panels.   along: whether a line of each panel runs along the terms.
+        panel: the number of the panels.
         pending: panels of earlier multiplications that may still be read while later statements run.
     """
 
@@ -216,6 +217,7 @@ class Multiply:
     left: View
     right: View
     along: tuple[bool, bool]
+    panel: Index
     pending: tuple[Run, ...] = ()
 
 
@@ -550,7 +552,7 @@ def statement_indices(s: Stmt) -> tuple[Index, ...]:
         case Wait():
             out += (i for run in s.runs for i in (run.offset, run.count))
         case Multiply():
-            out += (s.left.offset, s.right.offset)
+            out += (s.left.offset, s.right.offset, s.panel)
             out += (i for run in s.pending for i in (run.offset, run.count))
         case Procedure():
             out += (i for run in (*s.reads, *s.writes) for i in (run.offset, run.count))

@@ -75,7 +75,7 @@ SCHEDULES = {
     "mixed": ["loop: grid 1 | threads 512 | repeat t 4 | fuse 2"],
     "large": ["elements: grid n 400000 | threads 128"],
     "tensor": ["tensor: grid rows 5 × columns 2 | threads 128 | shared x 64 × 64, w 64 × 128 "
-               "| tensor cores bf16, 4 slots | registers 32 × 2"],
+               "| tensor cores wgmma bf16, 4 slots | registers 32 × 2"],
     "turn": ["transpose: grid b 3 × m 4 × n 3 | shared x 32 × 32, x 32 × 32 | threads 32 × 8"],
     "columns": ["trees: part 1 of 2: grid m 41 × run 23 | results 32 across | threads n 8 | tree "
                 "| part 2 of 2: grid m 41 | results 32 across | threads run 8 | tree"],
@@ -271,7 +271,7 @@ def test_models_of_architectures() -> None:
     old, ampere, ada, hopper = (cuda_model(a) for a in ("sm_75", "sm_80", "sm_89", "sm_90a"))
     assert hopper == H100
     assert (old.tensor, old.most_shared, ampere.most_shared, ada.most_shared) == (0, 65536, 166912, 101376)
-    assert (ampere.has_warp_groups, hopper.has_warp_groups) == (False, True)
+    assert [d.instructions for d in (old, ampere, hopper)] == [(), ("mma",), ("mma", "wgmma")]
     assert {d.multiprocessors for d in (old, ampere, ada, hopper)} == {132}
     assert cuda_model("sm_999").most_shared == H100.shared
 

@@ -49,7 +49,15 @@ SIZES = {"M": 136, "N": 264, "K": 200}
 RNG = np.random.default_rng(3)
 
 
-def lowered(layout: str, kind: str = "bf16", term: str = "", **sizes: int) -> Lowered:
+BLACKWELL = replace(H100, architecture="sm_100a")
+
+
+def device_of(tile: TensorTile) -> Device:
+    """The device whose instruction the tile has."""
+    return BLACKWELL if tile.instruction == "tcgen05" else H100
+
+
+def lowered(layout: str, kind: str = "bf16", term: str = "", device: Device = H100, **sizes: int) -> Lowered:
     """A product as loops; f32 is multiplied as TF32."""
     a, at, b, there = LAYOUTS[layout]
     stored = "" if kind == "f32" else f" as {kind}"
@@ -58,7 +66,7 @@ def lowered(layout: str, kind: str = "bf16", term: str = "", **sizes: int) -> Lo
       z = build m < M, n < N {{ sum k < K {{ {term} }} }} return z }}""")
     if kind == "f32":
         made = changed(made, settings=changed(made.settings, precision="tf32"))
-    return lowered_for(made, SIZES | sizes)
+    return lowered_for(made, SIZES | sizes, device)
 
 
 def inputs_of(x: Lowered, kind: str) -> list[NDArray[Any]]:
@@ -78,7 +86,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that leaves one tile, and makes it cheap."""
 
     def cheap(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
-        return (replace(c, cycles=1.0) for c in tensor.tensor_products(work, machine, device))
+        return (replace(c, cycles=1.0, has_run=True) for c in tensor.tensor_products(work, machine, device))
 
     def leave(tile: TensorTile) -> None:
         monkeypatch.setattr(tensor, "TILES", (tile,))
@@ -96,10 +104,11 @@ CASES = [(tile, layout, kind) for tile in TILES for layout in LAYOUTS for kind i
 def test_all_readings_agree(tile: TensorTile, layout: str, kind: str, only: Any, cuda: fake.Driver) -> None:
     """Plain C and CUDA's text give one value in all orders of groups and threads; the bits are equal."""
     only(tile)
-    made = lowered(layout, kind)
+    device = device_of(tile)
+    made = lowered(layout, kind, device=device)
     inputs = inputs_of(made, kind)
     found = [run(reading(made, backward), made.function, inputs)[0][0] for backward in (False, True)]
-    with hosted(device_program(made.function, made.memory, CUDA, H100), made.function, "--fmad=false") as call:
+    with hosted(device_program(made.function, made.memory, CUDA, device), made.function, "--fmad=false") as call:
         for order in ({}, {"order": "reversed"}, {"order": 1}, {"multiprocessors": 1}):
             cuda.reset()
             cuda.set(**order)  # type: ignore[arg-type]
@@ -117,9 +126,9 @@ def test_all_readings_agree(tile: TensorTile, layout: str, kind: str, only: Any,
 def test_the_barrier_is_needed(tile: TensorTile, term: str, only: Any, tmp_path: Path) -> None:
     """There is one barrier; copies may be done at once or as late as possible. Without it there is a race."""
     only(tile)
-    made = lowered("nn", "bf16", term, M=70, N=72, K=264)
-    text, inputs = device_program(made.function, made.memory, CUDA, H100), inputs_of(made, "bf16")
-    assert text.kernels.count("__syncthreads();") == 1
+    made = lowered("nn", "bf16", term, device_of(tile), M=70, N=72, K=264)
+    text, inputs = device_program(made.function, made.memory, CUDA, device_of(tile)), inputs_of(made, "bf16")
+    assert text.kernels.partition("__global__")[2].count("__syncthreads();") == 1
     built(text, made.function, tmp_path, "thread")
     one, two = (ran(made.function, inputs, tmp_path, **late) for late in ({}, {"LATE_COPIES": "1"}))
     assert one.reports == two.reports == ""
@@ -299,17 +308,18 @@ def test_lines_are_permuted(fragments: Any, size: int) -> None:
 
 
 @pytest.mark.skipif(nvrtc.loaded() is None, reason=nvrtc.MISSING)
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_120"])
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100a", "sm_120"])
 @pytest.mark.parametrize("kind", ["bf16", "f16", "f32"])
 @pytest.mark.parametrize("tile", TILES, ids=str)
 def test_nvrtc(tile: TensorTile, kind: str, architecture: str, only: Any) -> None:
     """No sum leaves its register, and two groups fit on a multiprocessor where the strategy counts on it."""
     only(tile)
-    if tile.together and (architecture != "sm_90a" or kind == "f32"):
+    device = replace(H100, architecture=architecture)
+    if tile.instruction not in device.instructions or (tile.together and kind == "f32"):
         pytest.skip("no such instruction")
     for layout in LAYOUTS:
-        made = lowered(layout, kind, M=4096, N=4096, K=4096)
-        text = device_program(made.function, made.memory, CUDA, H100).kernels
+        made = lowered(layout, kind, "", device, M=4096, N=4096, K=4096)
+        text = device_program(made.function, made.memory, CUDA, device).kernels
         ((_, found),) = nvrtc.compiled(text, architecture)[1].items()
         assert (found.spills, found.stack) == (0, 0)
 
@@ -321,9 +331,10 @@ def test_devices_without_tensor_cores() -> None:
     sizes = {"M": 4096, "N": 4096, "K": 4096}
     assert "pb_multiply" in compiled_text(made, sizes).kernels
     assert "pb_multiply" not in compiled_text(made, sizes, "opencl").kernels
-    for device, together in ((H100, True), (replace(H100, architecture="sm_80"), False)):
+    names = {H100: "pb_multiply_64x256", replace(H100, architecture="sm_80"): "pb_multiply", BLACKWELL: "pb_multiply"}
+    for device, name in names.items():
         found = lowered_for(made, sizes, device)
-        assert ("pb_multiply_64x" in device_program(found.function, found.memory, CUDA, device).kernels) == together
+        assert f" {name}<PB_F16" in device_program(found.function, found.memory, CUDA, device).kernels
     for device in (GENERIC, replace(H100, tensor=0)):
         text = lowered_for(made, sizes, device)
         assert "multiply" not in device_program(text.function, text.memory, OPENCL, device).kernels

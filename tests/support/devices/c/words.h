@@ -104,6 +104,16 @@ MULTIPLY(128)
 MULTIPLY(256)
 template <int pending> static inline void pb_wait_together() { pb_wait<pending>(); }
 static inline void pb_finish(float *) {}
+/* A thread has columns of one row; four warps have 128 rows. */
+template <int kind, int columns, int depth, bool left_along, bool right_along>
+static inline void pb_multiply_128(float *sums, const void *left, const void *right, int thread, int) {
+    const int own = columns / (blockDim.x / 128);
+    for (int n = 0; n < own; ++n)
+        for (int k = 0; k < depth; ++k)
+            sums[n] += operand<kind, left_along, depth>(left, thread % 128, k) *
+                       operand<kind, right_along, depth>(right, thread / 128 * own + n, k);
+}
+template <int columns, int panels> static inline void pb_finish_128(float *, int) {}
 
 /* The k-th iteration of three loops, x innermost. */
 static inline position at(position size, uint64_t k) {
