@@ -10,6 +10,7 @@ from pullback.arrays.dtypes import finfo
 from pullback.arrays.elementwise import abs as magnitude
 from pullback.arrays.elementwise import sqrt, where
 from pullback.arrays.manipulation import matrix_transpose
+from pullback.arrays.sorting import sort
 from pullback.linalg.divide import halvings
 from pullback.linalg.divide_bidiagonal import conquered
 from pullback.linalg.qr import product_of, reflection
@@ -48,9 +49,7 @@ def singular_factors(a: Array) -> tuple[Array, Array, Array]:
 def singular_values(a: Array) -> Array:
     """Return the singular values alone, descending."""
     d, e, _, _ = _bidiagonal(a)
-    _, s, _ = _whole(d, e)
-    rank_of = order(-s)
-    return if_finite(build(a.shape[1], lambda k: s[rank_of[k]]), d, e)
+    return if_finite(sort(_values(d, e), descending=True), d, e)  # type: ignore[no-any-return]
 
 
 def _whole(d: Array, e: Array) -> tuple[Array, Array, Array]:
@@ -75,6 +74,21 @@ def _whole(d: Array, e: Array) -> tuple[Array, Array, Array]:
     return matrix_transpose(left), s, v
 
 
+def _values(d: Array, e: Array) -> Array:
+    """The singular values of a bidiagonal matrix alone, in any order: only the rows of a block take part in a step."""
+    n = d.shape[0]
+
+    def step(d: Array, e: Array, first: Array, last: Array) -> Any:
+        d, e = _step_of_values(d, e, first, last)
+        return d, e, *_block(d, e)
+
+    def go(state: Any, _: Any) -> Any:
+        return either(state[3] > 0, step, lambda *same: same, *state)
+
+    d, _, _, last = fold(PASSES * WIDE * n, (d, e, *_block(d, e)), go)
+    return magnitude(d) + where(last == 0, 0.0, float("nan"))
+
+
 def _bidiagonal(a: Array) -> tuple[Array, Array, Any, Any]:
     """The real diagonal and superdiagonal of H a Gᴴ, and the reflections whose products are H and G.
 
@@ -90,7 +104,7 @@ def _bidiagonal(a: Array) -> tuple[Array, Array, Any, Any]:
         change, top = build(n, lambda k: s.at(j) * p[k]), v.at(j)
         u, t = reflection(build(n, lambda k: conj(x.at(j, k) - change[k])), j + 1)
         along = sum_over(n, lambda k: change[k] * u[k]) / where(top == 0, 1.0, top)
-        q = build(m, lambda i: sum_over(n, lambda k: x[i, k] * u[k]) - v[i] * along)
+        q = build(m, lambda i: sum_over(n, lambda k: where(i >= j, x[i, k] * u[k], 0)) - v[i] * along)
 
         def changed(i: Any, k: Any) -> Any:
             return x[i, k] - where((i >= j) & (k >= j), s[i] * p[k] + q[i] * conj(t[k]), 0)
@@ -129,54 +143,84 @@ def _step_if_any(d: Array, e: Array) -> Any:
 
 
 def _step(given: Array, e: Array, first: Array, last: Array) -> Any:
-    """Take an implicit QR step of rows `first` to `last`.
-
-    Golub and Kahan 1965, in the form of LAPACK's dbdsqr. A rotation of columns k and k + 1 leaves an element below the
-    diagonal; one of rows moves it past the superdiagonal. The step needs a diagonal without zeros, so zeros become
-    numbers far below rounding.
-    """
+    """Take an implicit QR step of rows `first` to `last`; return the state, and the rotations of V and of U."""
     n = given.shape[0]
-    least = _least(given, e)
+    d, start = _started(given, e, first, last)
 
-    def inside(k: Any) -> Any:
-        return (k >= first) & (k < last)
+    def step(state: Any, k: Any) -> Any:
+        state = tuple(where(k == first, x, old) for x, old in zip(start, state))
+        after, done, rotations = _chased(d, e, k, *state)
+        here = (k >= first) & (k < last)
+        state = tuple(where(here, x, old) for x, old in zip(after, state))
+        return state, (*done, *(where(here, x, 1.0 - i % 2) for i, x in enumerate(rotations)))
 
-    d = build(n, lambda k: where(inside(k) & (magnitude(given[k]) < least), least, given[k]))
+    none = build((), lambda: 0 * start[0])
+    (f, _, low, _), (size, r, *rotations) = scan(n, (none,) * 4, step)
+    inside = lambda k: (k >= first) & (k < last)
+    main = build(n, lambda k: where(inside(k), size[k], where(k == last, low, d[k])))
+    above = build(n, lambda k: where(k + 1 == last, f, where(inside(k), r.at(k + 1), e[k])))
+    return (main, above, *rotations)
+
+
+def _step_of_values(given: Array, e: Array, first: Array, last: Array) -> tuple[Array, Array]:
+    """Take the same step without the rotations, down the rows of the block alone."""
+    n = given.shape[0]
+    d, start = _started(given, e, first, last)
+
+    def down(d: Array, e: Array, f: Array, g: Array, main: Array, beside: Array, k: Any) -> Any:
+        after, (size, r), _ = _chased(d, e, k, f, g, main, beside)
+        before = build((), lambda: where(k > first, r, 0.0))  # the block's first row is coupled to none
+        d = build(n, lambda i: where(i == k, size, d[i]))
+        return d, build(n, lambda i: where(i == k - 1, before, e[i])), *after
+
+    def row(state: Any, k: Any) -> Any:
+        inside = build((), lambda: (k >= first) & (k < last))
+        return either(inside, lambda *state: down(*state, k), lambda *same: same, *state)
+
+    d, e, f, _, low, _ = fold(n, (d, e, *start), row)
+    d = build(n, lambda i: where(i == last, low, d[i]))
+    return d, build(n, lambda i: where(i == last - 1, f, e[i]))
+
+
+def _started(given: Array, e: Array, first: Array, last: Array) -> tuple[Array, tuple[Array, ...]]:
+    """The diagonal without zeros, which a step needs: they become numbers far below rounding. And the step's start."""
+    n, least = given.shape[0], _least(given, e)
+    d = build(n, lambda k: where((k >= first) & (k < last) & (magnitude(given[k]) < least), least, given[k]))
     shift = _shift(d, e, first, last)
-    top = d.at(first)
-    sign = where(top < 0, -1.0, 1.0)
-    start = build((), lambda: (magnitude(top) - shift) * (sign + where(shift > 0, shift / top, 0.0)))
+
+    def at() -> Any:
+        top, beside = d.at(first), e.at(first)
+        sign = where(top < 0, -1.0, 1.0)
+        return (magnitude(top) - shift) * (sign + where(shift > 0, shift / top, 0.0)), beside, top, beside
+
+    return d, build((), at)
+
+
+def _chased(d: Array, e: Array, k: Any, f: Any, g: Any, main: Any, beside: Any) -> Any:
+    """Move the element outside of the bidiagonal form on by one row: the next state, two elements, the rotations.
+
+    Golub and Kahan 1965, in the form of LAPACK's dbdsqr. A rotation of columns k and k + 1 takes (f, g) to (r, 0) and
+    leaves an element below the diagonal; one of rows moves it past the superdiagonal.
+    """
 
     def rotation(f: Any, g: Any) -> tuple[Any, Any, Any]:
         size = sqrt(f * f + g * g)
         inverse = where(size > 0, 1 / where(size > 0, size, 1.0), 0.0)
         return size, where(size > 0, f * inverse, 1.0), g * inverse
 
-    def step(state: Any, k: Any) -> Any:
-        def columns() -> Any:
-            f, g = where(k == first, start, state[0]), where(k == first, e[k], state[1])
-            main, beside = where(k == first, d[k], state[2]), where(k == first, e[k], state[3])
-            r, c, s = rotation(f, g)
-            return r, c, s, c * main + s * beside, c * beside - s * main
+    def columns() -> Any:
+        r, c, s = rotation(f, g)
+        return r, c, s, c * main + s * beside, c * beside - s * main, d.at(k + 1), e.at(k + 1)
 
-        r, c, s, main, beside = build((), columns)
+    r, c, s, above, other, next_, right = build((), columns)
 
-        def rows() -> Any:
-            low, bulge = c * d.at(k + 1), s * d.at(k + 1)
-            size, c2, s2 = rotation(main, bulge)
-            return size, c2, s2, c2 * beside + s2 * low, c2 * low - s2 * beside
+    def rows() -> Any:
+        low, bulge = c * next_, s * next_
+        size, c2, s2 = rotation(above, bulge)
+        return size, c2, s2, c2 * other + s2 * low, s2 * right, c2 * low - s2 * other, c2 * right
 
-        size, c2, s2, f, low = build((), rows)
-        here = inside(k)
-        after = (f, s2 * e.at(k + 1), low, c2 * e.at(k + 1))
-        state = tuple(where(here, x, old) for x, old in zip(after, state))
-        return state, (size, r, where(here, c, 1.0), where(here, s, 0.0), where(here, c2, 1.0), where(here, s2, 0.0))
-
-    none = build((), lambda: 0 * shift)
-    (f, _, low, _), (size, r, *rotations) = scan(n, (none,) * 4, step)
-    main = build(n, lambda k: where(inside(k), size[k], where(k == last, low, d[k])))
-    above = build(n, lambda k: where(k + 1 == last, f, where(inside(k), r.at(k + 1), e[k])))
-    return (main, above, *rotations)
+    size, c2, s2, *after = build((), rows)
+    return tuple(after), (size, r), (c, s, c2, s2)
 
 
 def _shift(d: Array, e: Array, first: Array, last: Array) -> Array:

@@ -10,6 +10,7 @@ from pullback.arrays.dtypes import finfo
 from pullback.arrays.elementwise import abs as magnitude
 from pullback.arrays.elementwise import sqrt, where
 from pullback.arrays.manipulation import matrix_transpose
+from pullback.arrays.sorting import sort
 from pullback.linalg.divide import conquered
 from pullback.linalg.qr import product_of, reflection
 from pullback.linalg.rotations import PASSES, WIDE, joined, last_block, parted, turned
@@ -34,9 +35,7 @@ def diagonalized(a: Array) -> tuple[Array, Array]:
 def eigenvalues(a: Array) -> Array:
     """Return the eigenvalues of a Hermitian matrix alone, ascending."""
     d, e, _ = _tridiagonal(a)
-    values, _ = _whole(d, e)
-    rank_of = order(values)
-    return if_finite(build(a.shape[0], lambda k: values[rank_of[k]]), d, e)
+    return if_finite(sort(_values(d, e)), d, e)  # type: ignore[no-any-return]
 
 
 def _whole(d: Array, e: Array) -> tuple[Array, Array]:
@@ -51,10 +50,26 @@ def _whole(d: Array, e: Array) -> tuple[Array, Array]:
         return d, e, turned(rows, c, s)
 
     def go(state: Any, _: Any) -> Any:
-        return either(_block(*state[:2])[1] > 0, steps, lambda *same: same, *state)
+        d, e, _ = state
+        return either(_block(d, e * e)[1] > 0, steps, lambda *same: same, *state)
 
     d, e, rows = fold(PASSES * n, (d, e, parted(eye(n, dtype=d.dtype))), go)
-    return d + where(_block(d, e)[1] == 0, 0.0, float("nan")), matrix_transpose(joined(rows, d))
+    return d + where(_block(d, e * e)[1] == 0, 0.0, float("nan")), matrix_transpose(joined(rows, d))
+
+
+def _values(d: Array, e: Array) -> Array:
+    """The eigenvalues of a tridiagonal matrix alone, in any order, by QR steps without roots."""
+    n, squares = d.shape[0], e * e
+
+    def step(d: Array, squares: Array, first: Array, last: Array) -> Any:
+        d, squares = _rootless_step(d, squares, first, last)
+        return d, squares, *_block(d, squares)
+
+    def go(state: Any, _: Any) -> Any:
+        return either(state[3] > 0, step, lambda *same: same, *state)
+
+    d, _, _, last = fold(PASSES * WIDE * n, (d, squares, *_block(d, squares)), go)
+    return d + where(last == 0, 0.0, float("nan"))
 
 
 def _tridiagonal(a: Array) -> tuple[Array, Array, tuple[Array, Array]]:
@@ -82,19 +97,21 @@ def _tridiagonal(a: Array) -> tuple[Array, Array, tuple[Array, Array]]:
     return build(n, lambda k: real(x[k, k])), below, reflections
 
 
-def _block(d: Array, e: Array) -> tuple[Array, Array]:
+def _block(d: Array, squares: Array) -> tuple[Array, Array]:
     """Return the first and last row of the last block that is not yet diagonal; 0 and 0 for none.
+
+    `squares` are those of the subdiagonal.
 
     An element is negligible by the test of LAPACK's dsteqr. Its square may also have no digits.
     """
     n, info = d.shape[0], finfo(d.dtype)
     limit = build(n, lambda k: info.eps**2 * magnitude(d[k] * d.at(k + 1)) + info.smallest_normal)
-    return last_block(n, lambda k: ~(e[k] * e[k] > limit[k]))
+    return last_block(n, lambda k: ~(squares[k] > limit[k]))
 
 
 def _step_if_any(d: Array, e: Array) -> Any:
     """One QR step of the last block, or none; return the state, and cosines and sines of rotations."""
-    first, last = _block(d, e)
+    first, last = _block(d, e * e)
     n = d.shape[0]
     same = lambda d, e: (d, e, build(n, lambda k: 1 + 0 * e[k]), build(n, lambda k: 0 * e[k]))
     d, e, c, s = either(last > 0, lambda d, e: _step(d, e, first, last), same, d, e)
@@ -108,7 +125,7 @@ def _step(d: Array, e: Array, first: Array, last: Array) -> tuple[Array, Array, 
     next rotation, less the shift, and p its change so far.
     """
     n = d.shape[0]
-    shift = _shift(d, e, last)
+    shift = _shift(d, e * e, last)
     start = build((), lambda: d.at(first) - shift)
 
     def inside(k: Any) -> Any:
@@ -138,10 +155,44 @@ def _step(d: Array, e: Array, first: Array, last: Array) -> tuple[Array, Array, 
     return main, below, c, s
 
 
-def _shift(d: Array, e: Array, last: Array) -> Array:
+def _rootless_step(d: Array, squares: Array, first: Array, last: Array) -> tuple[Array, Array]:
+    """Take a QR step of rows `first` to `last` of a diagonal and the squares beside it.
+
+    Ortega and Kaiser 1963 in the stable form of Pal, Walker and Kahan (Parlett, *The symmetric eigenvalue problem*,
+    8.15; LAPACK's dsterf). c and s are the squares of the rotation's cosine and sine. p = g² / c is g² r / p, which
+    needs no quotient of the same row. Where it would overflow, c is below rounding, and p is b c of the row before.
+    """
+    n, least = d.shape[0], finfo(d.dtype).smallest_normal
+    shift = _shift(d, squares, last)
+
+    def down(d: Array, squares: Array, g: Array, p: Array, c: Array, s: Array, k: Any) -> Any:
+        def at() -> Any:
+            b, after = squares[k], d.at(k + 1)
+            r = p + b
+            along, beside = p / r, b / r
+            change = along * (after - shift) - beside * g
+            next_ = where(along > least, change * change * (r / p), b * c)
+            return g + (after - change), s * r, change, next_, along, beside
+
+        main, before, *state = build((), at)
+        d = build(n, lambda i: where(i == k, main, d[i]))
+        return d, build(n, lambda i: where(i == k - 1, before, squares[i])), *state
+
+    def row(state: Any, k: Any) -> Any:
+        inside = build((), lambda: (k >= first) & (k < last))
+        return either(inside, lambda *state: down(*state, k), lambda *same: same, *state)
+
+    g = build((), lambda: d.at(first) - shift)
+    p, c, s = build((), lambda: (g * g, 0 * shift + 1, 0 * shift))
+    d, squares, g, p, _, s = fold(n, (d, squares, g, p, c, s), row)
+    d = build(n, lambda i: where(i == last, g + shift, d[i]))
+    return d, build(n, lambda i: where(i == last - 1, s * p, squares[i]))
+
+
+def _shift(d: Array, squares: Array, last: Array) -> Array:
     """Wilkinson's shift: the eigenvalue of the trailing 2 × 2 part that is nearer to its last element."""
-    a, b, c = d.at(last - 1), e.at(last - 1), d.at(last)
+    a, b, c = d.at(last - 1), squares.at(last - 1), d.at(last)
     half = (a - c) / 2
-    root = sqrt(half * half + b * b)
+    root = sqrt(half * half + b)
     far = where(half < 0, half - root, half + root)
-    return build((), lambda: c - where(far != 0, b * b / where(far != 0, far, 1.0), 0.0))  # type: ignore[no-any-return]
+    return build((), lambda: c - where(far != 0, b / where(far != 0, far, 1.0), 0.0))  # type: ignore[no-any-return]

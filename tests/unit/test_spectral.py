@@ -117,13 +117,14 @@ def test_hard_matrices(name: str) -> None:
     """To the machine precision times the largest value: values, bases, and the products of all."""
     a = hard_matrices()[name]
     scale = 2.0**1000 if name == "subnormal" else 2.0**-800 if name == "large" else 1.0  # NumPy's norms overflow
-    decomposed = pb.function(lambda a: (linalg.eigh(a), linalg.svd(a)))
-    (w, v), (u, s, vh) = decomposed(a)
+    decomposed = pb.function(lambda a: (linalg.eigh(a), linalg.svd(a), linalg.eigvalsh(a), linalg.svdvals(a)))
+    (w, v), (u, s, vh), *alone = decomposed(a)
     a, w, s = a * scale, w * scale, s * scale
     hermitian, size = (a + a.conj().T) / 2, np.linalg.norm(a, 2)
+    eigenvalues, singular = np.linalg.eigvalsh(hermitian), np.linalg.svd(a)[1]
     for found, wanted in (
-        (w, np.linalg.eigvalsh(hermitian)),
-        (s, np.linalg.svd(a)[1]),
+        *((x, eigenvalues) for x in (w, alone[0] * scale)),
+        *((x, singular) for x in (s, alone[1] * scale)),
         (v * w @ v.conj().T, hermitian),
         (u * s @ vh, a),
         *((size * x.conj().T @ x, size * np.eye(len(a))) for x in (v, u, vh)),
@@ -193,18 +194,41 @@ def test_matrices_that_are_divided(
             np.testing.assert_allclose(found, wanted, rtol=0, atol=100 * np.finfo(a.dtype).eps * size)
 
 
-def test_values_alone() -> None:
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("machine", ["", "avx2", "sse2", "scalar"])
+def test_values_alone(machine: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values of all matrices of a size, from one program, are NumPy's to rounding of the largest."""
+    monkeypatch.setenv("PULLBACK_MACHINE", machine)
     singular, hermitian = pb.function(linalg.svdvals), pb.function(linalg.eigvalsh)
-    for a in divided_matrices(21).values():
+    for name, a in divided_matrices(21).items():
         scale = np.abs(a).max() or 1.0
+        if name == "tiny" and dtype is np.float32:
+            scale, a = 1e-30, a / scale * 1e-30
+        a = a.astype(dtype)
         unit = a / scale
-        eps = 100 * np.finfo(a.dtype).eps * max(np.linalg.norm(unit, 2), 1.0)
+        wide = np.asarray(a, np.float64) / scale
+        eps = 100 * np.finfo(dtype).eps * max(np.linalg.norm(unit, 2), 1.0)
         for found, wanted in (
-            (singular(a), np.linalg.svd(unit)[1]),
-            (hermitian(a), np.linalg.eigvalsh((unit + unit.T) / 2)),
+            (singular(a), np.linalg.svd(wide)[1]),
+            (hermitian(a), np.linalg.eigvalsh((wide + wide.T) / 2)),
         ):
             np.testing.assert_allclose(np.asarray(found) / scale, wanted, rtol=0, atol=eps)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 12])
+def test_values_alone_have_their_digits(n: int) -> None:
+    """Beside values of forty digits. Steps without roots divide by numbers that may vanish: see the second matrix."""
+    random = np.random.default_rng(n)
+    a, ones = random.integers(-9, 10, size=(n, n)).astype(float), np.ones(n - 1)
+    f = pb.function(lambda a: (linalg.eigvalsh(a), linalg.svdvals(a)))
+    for matrix in (a + a.T, np.diag(ones, 1) + np.diag(ones, -1), np.diag(2.0 ** -np.arange(0, 6 * n, 6)) + 1e-3):
+        with mp.workdps(40):
+            exact = mp.eigsy(mp.matrix(matrix.tolist()), eigvals_only=True)
+            wanted = np.array([float(x) for x in exact])
+        limit = 8 * np.finfo(float).eps * np.abs(wanted).max()
+        w, s = f(matrix)
+        np.testing.assert_allclose(w, np.sort(wanted), rtol=0, atol=limit)
+        np.testing.assert_allclose(s, np.sort(np.abs(wanted))[::-1], rtol=0, atol=limit)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
