@@ -173,10 +173,12 @@ class _Strips:
         return self if self.rows >= least else None
 
     def _stored(self) -> list[ir.Ref]:
-        """Local arrays that one loop cannot keep: their values are sums, or rows that data name."""
+        """Local arrays that one loop cannot keep: their values are sums, or rows that data name; no updates."""
         out: dict[ir.Ref, None] = {}
         for k in self.roles:
             s = self._statement(k)
+            if _is_update(s):
+                continue
             if isinstance(s, ir.Scatter) or any(has_reduction(v) or has_data_index(v) for v in s.values):
                 out |= dict.fromkeys(o for o in s.outs if (o in self.local or o in self.stacked) and o.rank > 1)
         return list(out)
@@ -485,3 +487,12 @@ class _Loop:
                 expr.bracket([c for c in (cond(">=", t - border),) if isinstance(c, Cond)], tail),
             )
         return ir.Build((out,), tuple(variables), (value,))
+
+
+def _is_update(s: Cut) -> bool:
+    """Whether the values are an array's, changed where conditions hold: its memory serves for both."""
+    if not isinstance(s, ir.Build) or not isinstance(s.values[0], ir.Add):
+        return False
+    places = tuple(map(as_index, s.vars))
+    others = [t for t in s.values[0].args if not isinstance(t, ir.Bracket)]
+    return len(others) == 1 and isinstance(others[0], ir.Get) and others[0].indices == places

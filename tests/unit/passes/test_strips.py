@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 import pullback as pb
 from pullback import Array
@@ -16,6 +16,7 @@ from pullback.ir.program import Fold, Program, Scatter, statement_reads, walk_st
 from pullback.ir.settings import MODES, Settings
 from pullback.ir.traverse import specialize
 from pullback.ir.verify import verify
+from pullback.linalg import multishift
 from pullback.loops.program.nodes import Copy, walk
 from pullback.machine import GENERIC
 from pullback.passes import strips
@@ -328,3 +329,18 @@ def test_strips_of_components_compute_the_same(
     wanted = expected_mixture(q, x, m)
     for name, found in zip(results.split(", "), compile_program(made, {}).run([q, x, m]), strict=True):
         np.testing.assert_allclose(found, wanted[name], rtol=1e-10, atol=1e-12)
+
+
+def test_updates_of_an_array_need_no_strips() -> None:
+    """They take no memory beside the array's: in strips, a step of many shifts copied the matrix for each window."""
+
+    @pb.function
+    def step(
+        t: Float64[Array, "N N"], rows: Float64[Array, "N N"], low: Int64[Array, ""],
+        window: Float64[Array, "48 48"], turns: Float64[Array, "48 48"],
+    ):  # fmt: skip
+        return multishift._applied(t, rows, low, window, turns)
+
+    program = specialize(step.program(), {"N": 500})
+    made = strip_for_caches(program, replace(GENERIC, caches=(1 << 15, 1 << 20, 1 << 25)))
+    assert not any(isinstance(s, Fold) for s in made.body.statements)
