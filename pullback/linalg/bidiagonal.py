@@ -13,7 +13,7 @@ from pullback.arrays.manipulation import matrix_transpose
 from pullback.arrays.sorting import sort
 from pullback.linalg.divide import halvings
 from pullback.linalg.divide_bidiagonal import conquered
-from pullback.linalg.qr import product_of, reflection
+from pullback.linalg.qr import product_of, products, reflection
 from pullback.linalg.rotations import PASSES, WIDE, joined, last_block, parted, turned
 from pullback.linalg.spectra import if_finite, order
 from pullback.tracing.array import Array
@@ -49,7 +49,7 @@ def singular_factors(a: Array) -> tuple[Array, Array, Array]:
 def singular_values(a: Array) -> Array:
     """Return the singular values alone, descending."""
     d, e, _, _ = _bidiagonal(a)
-    return if_finite(sort(_values(d, e), descending=True), d, e)  # type: ignore[no-any-return]
+    return if_finite(sort(_values(d, e), descending=True), d, e)
 
 
 def _whole(d: Array, e: Array) -> tuple[Array, Array, Array]:
@@ -100,7 +100,7 @@ def _bidiagonal(a: Array) -> tuple[Array, Array, Any, Any]:
 
     def step(x: Array, j: Any) -> Any:
         v, s = reflection(build(m, lambda i: x[i, j]), j)
-        p = build(n, lambda k: sum_over(m, lambda i: where(i >= j, conj(v[i]) * x[i, k], 0)))
+        p = products(v, x, j)
         change, top = build(n, lambda k: s.at(j) * p[k]), v.at(j)
         u, t = reflection(build(n, lambda k: conj(x.at(j, k) - change[k])), j + 1)
         along = sum_over(n, lambda k: change[k] * u[k]) / where(top == 0, 1.0, top)
@@ -147,16 +147,18 @@ def _step(given: Array, e: Array, first: Array, last: Array) -> Any:
     n = given.shape[0]
     d, start = _started(given, e, first, last)
 
+    def inside(k: Any) -> Any:
+        return (k >= first) & (k < last)
+
     def step(state: Any, k: Any) -> Any:
         state = tuple(where(k == first, x, old) for x, old in zip(start, state))
         after, done, rotations = _chased(d, e, k, *state)
-        here = (k >= first) & (k < last)
+        here = inside(k)
         state = tuple(where(here, x, old) for x, old in zip(after, state))
         return state, (*done, *(where(here, x, 1.0 - i % 2) for i, x in enumerate(rotations)))
 
     none = build((), lambda: 0 * start[0])
     (f, _, low, _), (size, r, *rotations) = scan(n, (none,) * 4, step)
-    inside = lambda k: (k >= first) & (k < last)
     main = build(n, lambda k: where(inside(k), size[k], where(k == last, low, d[k])))
     above = build(n, lambda k: where(k + 1 == last, f, where(inside(k), r.at(k + 1), e[k])))
     return (main, above, *rotations)
@@ -167,7 +169,7 @@ def _step_of_values(given: Array, e: Array, first: Array, last: Array) -> tuple[
     n = given.shape[0]
     d, start = _started(given, e, first, last)
 
-    def down(d: Array, e: Array, f: Array, g: Array, main: Array, beside: Array, k: Any) -> Any:
+    def down(k: Any, d: Array, e: Array, f: Array, g: Array, main: Array, beside: Array) -> Any:
         after, (size, r), _ = _chased(d, e, k, f, g, main, beside)
         before = build((), lambda: where(k > first, r, 0.0))  # the block's first row is coupled to none
         d = build(n, lambda i: where(i == k, size, d[i]))
@@ -175,7 +177,7 @@ def _step_of_values(given: Array, e: Array, first: Array, last: Array) -> tuple[
 
     def row(state: Any, k: Any) -> Any:
         inside = build((), lambda: (k >= first) & (k < last))
-        return either(inside, lambda *state: down(*state, k), lambda *same: same, *state)
+        return either(inside, lambda *state: down(k, *state), lambda *same: same, *state)
 
     d, e, f, _, low, _ = fold(n, (d, e, *start), row)
     d = build(n, lambda i: where(i == last, low, d[i]))

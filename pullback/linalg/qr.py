@@ -235,6 +235,27 @@ def reflection(column: Array, j: Any) -> tuple[Array, Array]:
     return v, build(m, lambda i: v[i] * scale)
 
 
+def products(v: Array, x: Array, first: Any) -> Array:
+    """The products vᴴ x with the columns from `first` on, for a vector that is zero before `first`.
+
+    Columns of a large matrix come in blocks; the products of the blocks before are left out, and are 0.
+    """
+    m, n = x.shape
+    count = real(x).extents[1].constant or 0
+
+    def product(k: Any, needed: Any) -> Any:
+        return sum_over(m, lambda i: where((i >= first) & needed, conj(v[i]) * x[i, k], 0))
+
+    if count < BLOCKED:
+        return build(n, lambda k: product(k, True))  # type: ignore[no-any-return]
+    whole = count // BLOCK * BLOCK
+    blocks = build((count // BLOCK, BLOCK), lambda b, k: product(b * BLOCK + k, (b + 1) * BLOCK >= first))
+    parts = [build(whole, lambda k: blocks[k // BLOCK, k % BLOCK])]
+    if whole < count:
+        parts.append(build(count - whole, lambda k: product(whole + k, True)))
+    return concat(parts)
+
+
 def reflected(x: Array, v: Array, scaled: Array, first: Any) -> Array:
     """Apply a reflection, x - scaled (vᴴ x), whose vectors are zero before `first`."""
     m, n = x.shape

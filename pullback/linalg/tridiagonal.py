@@ -12,7 +12,7 @@ from pullback.arrays.elementwise import sqrt, where
 from pullback.arrays.manipulation import matrix_transpose
 from pullback.arrays.sorting import sort
 from pullback.linalg.divide import conquered
-from pullback.linalg.qr import product_of, reflection
+from pullback.linalg.qr import product_of, products, reflection
 from pullback.linalg.rotations import PASSES, WIDE, joined, last_block, parted, turned
 from pullback.linalg.spectra import if_finite, order
 from pullback.tracing.array import Array
@@ -35,7 +35,7 @@ def diagonalized(a: Array) -> tuple[Array, Array]:
 def eigenvalues(a: Array) -> Array:
     """Return the eigenvalues of a Hermitian matrix alone, ascending."""
     d, e, _ = _tridiagonal(a)
-    return if_finite(sort(_values(d, e)), d, e)  # type: ignore[no-any-return]
+    return if_finite(sort(_values(d, e)), d, e)
 
 
 def _whole(d: Array, e: Array) -> tuple[Array, Array]:
@@ -83,7 +83,7 @@ def _tridiagonal(a: Array) -> tuple[Array, Array, tuple[Array, Array]]:
 
     def step(x: Array, j: Any) -> Any:
         v, s = reflection(build(n, lambda i: x[i, j]), j + 1)
-        p = build(n, lambda i: sum_over(n, lambda k: where(k > j, conj(x[k, i]) * v[k], 0)))
+        p = conj(products(v, x, j + 1))
         half = sum_over(n, lambda i: conj(p[i]) * s[i]) / 2
         w = build(n, lambda i: p[i] - half * v[i])
 
@@ -165,7 +165,7 @@ def _rootless_step(d: Array, squares: Array, first: Array, last: Array) -> tuple
     n, least = d.shape[0], finfo(d.dtype).smallest_normal
     shift = _shift(d, squares, last)
 
-    def down(d: Array, squares: Array, g: Array, p: Array, c: Array, s: Array, k: Any) -> Any:
+    def down(k: Any, d: Array, squares: Array, g: Array, p: Array, c: Array, s: Array) -> Any:
         def at() -> Any:
             b, after = squares[k], d.at(k + 1)
             r = p + b
@@ -180,7 +180,7 @@ def _rootless_step(d: Array, squares: Array, first: Array, last: Array) -> tuple
 
     def row(state: Any, k: Any) -> Any:
         inside = build((), lambda: (k >= first) & (k < last))
-        return either(inside, lambda *state: down(*state, k), lambda *same: same, *state)
+        return either(inside, lambda *state: down(k, *state), lambda *same: same, *state)
 
     g = build((), lambda: d.at(first) - shift)
     p, c, s = build((), lambda: (g * g, 0 * shift + 1, 0 * shift))

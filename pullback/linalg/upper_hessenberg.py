@@ -7,7 +7,7 @@ from typing import Any
 from pullback.arrays.complex import conj
 from pullback.arrays.creation import eye
 from pullback.arrays.elementwise import where
-from pullback.linalg.qr import product_of, reflection
+from pullback.linalg.qr import product_of, products, reflection
 from pullback.tracing.array import Array
 from pullback.tracing.control import scan
 from pullback.tracing.index import build, sum_over
@@ -23,7 +23,7 @@ def hessenberg(a: Array) -> tuple[Array, Array]:
 
     def step(x: Array, j: Any) -> Any:
         v, s = reflection(build(n, lambda i: x[i, j]), j + 1)
-        p = build(n, lambda k: sum_over(n, lambda i: where(i > j, conj(v[i]) * x[i, k], 0)))
+        p = products(v, x, j + 1)
         along = sum_over(n, lambda k: p[k] * s[k])
         w = build(n, lambda i: sum_over(n, lambda k: where(k > j, x[i, k] * v[k], 0)) - along * v[i])
 

@@ -159,6 +159,30 @@ def test_cond_runs_one_side(check):
     assert "if flag" in f.ir or "choose" in f.ir or "then" in f.ir
 
 
+def test_a_branch_with_an_element_type_is_traced_once(check):
+    """Twice at each level would be 2^5 times for the innermost of these."""
+    calls = []
+
+    def nested(x, depth):
+        calls.append(depth)
+        return pb.cond(x > depth, lambda: nested(x / 2, depth - 1), lambda: x) if depth else x
+
+    @pb.function
+    def f(x: Float64[Array, ""]):
+        return nested(x, 5)
+
+    check(f, np.array(40.0), expected=40 / 2**5)
+    assert calls == [5, 4, 3, 2, 1, 0]
+
+
+def test_a_number_takes_the_type_of_the_other_branch(check):
+    @pb.function
+    def f(x: Float32[Array, ""]):
+        return pb.cond(x > 0, lambda: 1, lambda: x), pb.cond(x > 0, lambda: x, lambda: 1)
+
+    check(f, np.array(-2.0, "float32"), expected=(np.float32(-2), np.float32(1)))
+
+
 def test_a_static_test_chooses_while_tracing():
     @pb.function
     def f(x: Float64[Array, "N"], flag: pb.Static):
