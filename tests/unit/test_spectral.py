@@ -247,7 +247,8 @@ def test_reflections_in_blocks(dtype: type, monkeypatch: pytest.MonkeyPatch) -> 
     u, s, vh = (np.asarray(x) for x in pb.function(lambda a: linalg.svd(a, full_matrices=False))(a))
     q, r = (np.asarray(x) for x in pb.function(linalg.qr)(a))
     form, basis = (np.asarray(x) for x in pb.function(hessenberg)(a[:n]))
-    for found, wanted in ((v * w @ v.conj().T, h), (basis @ np.triu(form, -1) @ basis.conj().T, a[:n]), (u * s @ vh, a), (q @ r, a), (q.conj().T @ q, np.eye(n)),
+    for found, wanted in ((v * w @ v.conj().T, h), (basis @ np.triu(form, -1) @ basis.conj().T, a[:n]),
+                          (u * s @ vh, a), (q @ r, a), (q.conj().T @ q, np.eye(n)),
                           (v.conj().T @ v, np.eye(n)), (u.conj().T @ u, np.eye(n))):  # fmt: skip
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
