@@ -75,7 +75,7 @@ def _whole(d: Array, e: Array) -> tuple[Array, Array, Array]:
 
 
 def _values(d: Array, e: Array) -> Array:
-    """The singular values of a bidiagonal matrix alone, in any order: only the rows of a block take part in a step."""
+    """The singular values of a bidiagonal matrix alone, in any order, by steps of the rows of blocks."""
     n = d.shape[0]
 
     def step(d: Array, e: Array, first: Array, last: Array) -> Any:
@@ -143,7 +143,7 @@ def _step_if_any(d: Array, e: Array) -> Any:
 
 
 def _step(given: Array, e: Array, first: Array, last: Array) -> Any:
-    """Take an implicit QR step of rows `first` to `last`; return the state, and the rotations of V and of U."""
+    """Take an implicit QR step of rows `first` to `last`; return the rotations of V and of U, too."""
     n = given.shape[0]
     d, start = _started(given, e, first, last)
 
@@ -185,7 +185,7 @@ def _step_of_values(given: Array, e: Array, first: Array, last: Array) -> tuple[
 
 
 def _started(given: Array, e: Array, first: Array, last: Array) -> tuple[Array, tuple[Array, ...]]:
-    """The diagonal without zeros, which a step needs: they become numbers far below rounding. And the step's start."""
+    """The diagonal with numbers far below rounding for zeros, which a step cannot have, and its start."""
     n, least = given.shape[0], _least(given, e)
     d = build(n, lambda k: where((k >= first) & (k < last) & (magnitude(given[k]) < least), least, given[k]))
     shift = _shift(d, e, first, last)
@@ -199,7 +199,7 @@ def _started(given: Array, e: Array, first: Array, last: Array) -> tuple[Array, 
 
 
 def _chased(d: Array, e: Array, k: Any, f: Any, g: Any, main: Any, beside: Any) -> Any:
-    """Move the element outside of the bidiagonal form on by one row: the next state, two elements, the rotations.
+    """Move the element outside of the form by a row; return the next state, two elements, the rotations.
 
     Golub and Kahan 1965, in the form of LAPACK's dbdsqr. A rotation of columns k and k + 1 takes (f, g) to (r, 0) and
     leaves an element below the diagonal; one of rows moves it past the superdiagonal.

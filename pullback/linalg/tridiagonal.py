@@ -158,9 +158,10 @@ def _step(d: Array, e: Array, first: Array, last: Array) -> tuple[Array, Array, 
 def _rootless_step(d: Array, squares: Array, first: Array, last: Array) -> tuple[Array, Array]:
     """Take a QR step of rows `first` to `last` of a diagonal and the squares beside it.
 
-    Ortega and Kaiser 1963 in the stable form of Pal, Walker and Kahan (Parlett, *The symmetric eigenvalue problem*,
-    8.15; LAPACK's dsterf). c and s are the squares of the rotation's cosine and sine. p = g² / c is g² r / p, which
-    needs no quotient of the same row. Where it would overflow, c is below rounding, and p is b c of the row before.
+    Ortega and Kaiser 1963. The stable form is that of Pal, Walker and Kahan (Parlett, *The symmetric eigenvalue
+    problem*, 8.15; LAPACK's dsterf). c and s are the squares of the rotation's cosine and sine. For p = g² / c stands
+    g² r / p, which waits for no quotient of the row. Where it would overflow, c is below rounding, and the next p is
+    b times the c before.
     """
     n, least = d.shape[0], finfo(d.dtype).smallest_normal
     shift = _shift(d, squares, last)

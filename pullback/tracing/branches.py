@@ -69,8 +69,7 @@ def alternatives(whole: Callable[..., Any], blocks: Callable[..., Any], *operand
     return _chosen(as_array(True), whole, blocks, operands, _common, ir.Alternatives)
 
 
-_Result = tuple[Structure, list["Array"]]
-Agreement = Callable[[list[_Result], Position | None], list[DType]]
+Agreement = Callable[[list[tuple[Structure, list["Array"]]], Position | None], list[DType]]
 
 
 def _chosen(
@@ -87,38 +86,27 @@ def _chosen(
     if tracer.inside:
         return _both(chosen, then(*operands), otherwise(*operands), agree, position)
     owed: list[Obligation] = []
-    test_ref = ref_of(chosen, "test")
+    test_ref, default = ref_of(chosen, "test"), assigned_name(position) or "value"
 
-    def traced(f: Callable[..., Any], truth: bool, dtypes_of: Callable[[_Result], list[DType] | None]) -> Any:
-        """The result of a branch, and its block if the element types are known."""
-        facts = tuple(conditions(chosen.element(), truth))
+    def traced(f: Callable[..., Any], truth: bool, dtypes_of: Callable[[Any], Sequence[Any]]) -> Any:
         with tracer.block() as scope:
             leaves, structure = tree.flatten(f(*operands))
-            handles = [as_array(v, "cond") for v in leaves]
-            dtypes = dtypes_of((structure, handles))
-            if dtypes is None:
-                return (structure, handles), None
-            names = tree.leaf_names(structure, assigned_name(position) or "value")
-            refs = [ref_of(h if h.strong is d else convert(h, d), n) for h, d, n in zip(handles, dtypes, names)]
-            owed.extend(tracer.settle_block(refs, facts))
-            return (structure, handles), ir.Block(tuple(scope.statements), tuple(refs))
+            result = structure, [as_array(v, "cond") for v in leaves]
+            names, dtypes = tree.leaf_names(structure, default), dtypes_of(result)
+            if None in dtypes:
+                return result, None
+            refs = [ref_of(h if h.strong is d else convert(h, d), n) for h, d, n in zip(result[1], dtypes, names)]
+            owed.extend(tracer.settle_block(refs, tuple(conditions(chosen.element(), truth))))
+            return result, (ir.Block(tuple(scope.statements), tuple(refs)), names)
 
-    first, block = traced(then, True, _own_dtypes if agree is _common else lambda _: None)
-    if block is None:  # the element types may depend on the other branch, which is traced for them
-        other, _ = traced(otherwise, False, lambda _: None)
-        dtypes = agree([first, other], position)
-        first, block = traced(then, True, lambda _: dtypes)
-    _, second = traced(otherwise, False, lambda result: agree([first, result], position))
-    names = tree.leaf_names(first[0], assigned_name(position) or "value")
-    outs = tuple(ir.Ref(n, r.dtype, r.shape) for n, r in zip(names, block.results))
-    tracer.emit(node(outs, test_ref, block, second, () if position is None else (position,)), owed)
+    first, side = traced(then, True, lambda result: [h.strong if agree is _common else None for h in result[1]])
+    if side is None:  # the element types may depend on the other branch, which is traced for them
+        dtypes = agree([first, traced(otherwise, False, lambda result: [None] * len(result[1]))[0]], position)
+        first, side = traced(then, True, lambda _: dtypes)
+    _, (other, names) = traced(otherwise, False, lambda result: agree([first, result], position))
+    outs = tuple(ir.Ref(n, r.dtype, r.shape) for n, r in zip(names, side[0].results))
+    tracer.emit(node(outs, test_ref, side[0], other, () if position is None else (position,)), owed)
     return tree.unflatten(first[0], [from_ref(r) for r in outs])
-
-
-def _own_dtypes(result: _Result) -> list[DType] | None:
-    """The element types of a branch if all are its own; None if numbers without a type are among the results."""
-    dtypes = [h.strong for h in result[1]]
-    return None if None in dtypes else dtypes  # type: ignore[return-value]
 
 
 def _pairs(results: list[tuple[Structure, list[Array]]], position: Position | None) -> Iterator[tuple[Array, Array]]:
