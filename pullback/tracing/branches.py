@@ -86,7 +86,7 @@ def _chosen(
     if tracer.inside:
         return _both(chosen, then(*operands), otherwise(*operands), agree, position)
     owed: list[Obligation] = []
-    test_ref, default = ref_of(chosen, "test"), assigned_name(position) or "value"
+    test_ref, element, default = ref_of(chosen, "test"), chosen.element(), assigned_name(position) or "value"
 
     def traced(f: Callable[..., Any], truth: bool, dtypes_of: Callable[[Any], Sequence[Any]]) -> Any:
         with tracer.block() as scope:
@@ -96,7 +96,7 @@ def _chosen(
             if None in dtypes:
                 return result, None
             refs = [ref_of(h if h.strong is d else convert(h, d), n) for h, d, n in zip(result[1], dtypes, names)]
-            owed.extend(tracer.settle_block(refs, tuple(conditions(chosen.element(), truth))))
+            owed.extend(tracer.settle_block(refs, tuple(conditions(element, truth))))
             return result, (ir.Block(tuple(scope.statements), tuple(refs)), names)
 
     first, side = traced(then, True, lambda result: [h.strong if agree is _common else None for h in result[1]])
