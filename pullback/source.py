@@ -93,7 +93,7 @@ def _is_program(file: str) -> bool:
 
 @cached(4096)
 def _is_inner(file: str) -> bool:
-    """Whether the frames of a file are never the user's; that of `<string>` depends on the module."""
+    """Whether a file is one of this package outside its command line, whose frames are not the user's."""
     return is_ours(file) and not _is_program(file)
 
 
