@@ -157,7 +157,10 @@ def user_frame() -> FrameType | None:
 
 
 def walked() -> setting:
-    """Look for the user's frame around the caller once, for all operations in the block: layers nest deeply."""
+    """Find the user's frame around the caller once for all operations in the block.
+
+    Layers nest deeply, and the user's frame waits while they run.
+    """
     return setting(_STANDING, floor=sys._getframe(1), above=user_frame())
 
 
