@@ -20,7 +20,7 @@ from threading import Lock
 
 from pullback.state import registered
 
-__all__ = ["deep_recursion", "single_flight"]
+__all__ = ["deep_recursion", "is_under_way", "single_flight"]
 
 _UNDER_WAY: dict[Hashable, Lock] = registered({}, "single flights", stays="with the flight")
 _LIMITS: list[int] = registered([], "blocks under way", stays="with the block")
@@ -40,6 +40,11 @@ def single_flight(key: Hashable) -> Iterator[None]:
     finally:
         _UNDER_WAY.pop(key, None)
         lock.release()
+
+
+def is_under_way(key: Hashable) -> bool:
+    """Whether a thread is inside for a key, so that another one would wait."""
+    return key in _UNDER_WAY
 
 
 @contextmanager

@@ -91,10 +91,18 @@ def _is_program(file: str) -> bool:
     return file.startswith(_PROGRAM)
 
 
+@cached(4096)
+def _is_inner(file: str) -> bool:
+    """Whether a file is one of this package outside its command line, whose frames are not the user's."""
+    return is_ours(file) and not _is_program(file)
+
+
 class _Standing(PerThread):
     code: CodeType | None = None  # of the function whose results are looked at
     place: Any = None  # in another language's text, which no frame is of
     defined: Position | None = None  # where the function is defined that the command line works on
+    floor: FrameType | None = None  # a frame of this package that waits for the operation,
+    above: FrameType | None = None  # and the user's frame around it
 
 
 _STANDING = _Standing()
@@ -140,12 +148,27 @@ def user_position() -> Position | None:
 def user_frame() -> FrameType | None:
     """The innermost frame outside this package, or of its command line."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not _is_program(name := frame.f_code.co_filename):
-        generated = name == "<string>" and str(frame.f_globals.get("__name__")).startswith("pullback.")  # by dataclass
-        if not (generated or is_ours(name)):
-            break
+    floor = _STANDING.floor
+    while frame is not None and (_is_inner(frame.f_code.co_filename) or _is_generated(frame)):
+        if frame is floor:
+            return _STANDING.above
         frame = frame.f_back
     return frame
+
+
+def walked() -> setting:
+    """Find the user's frame around the caller once for all operations in the block.
+
+    Layers nest deeply, and the user's frame waits while they run.
+    """
+    return setting(_STANDING, floor=sys._getframe(1), above=user_frame())
+
+
+def _is_generated(frame: FrameType) -> bool:
+    """Whether a frame runs a method that a dataclass of this package generated."""
+    if frame.f_code.co_filename != "<string>":
+        return False
+    return str(frame.f_globals.get("__name__")).startswith("pullback.")
 
 
 def standing_at(place: Any) -> setting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from types import CodeType
@@ -249,12 +250,12 @@ def run(
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    out: list[str] = []
+    out: dict[str, None] = {}
     for n in names:
         while n in out:
             n += "_"
-        out.append(n)
-    return out
+        out[n] = None
+    return list(out)
 
 
 def _argument(tracer: Tracer, leaf: Leaf, extents: tuple[Any, ...]) -> Any:
@@ -278,10 +279,7 @@ def _argument(tracer: Tracer, leaf: Leaf, extents: tuple[Any, ...]) -> Any:
 
 def identifier(path: str) -> str:
     """`params['w'][0]` as `params_w_0`."""
-    text = "".join(c if c.isalnum() else "_" for c in path)
-    while "__" in text:
-        text = text.replace("__", "_")
-    return text.strip("_")
+    return re.sub(r"[\W_]+", "_", path).strip("_")
 
 
 __all__ = ["Traced", "derived", "identifier", "run", "trace"]

@@ -56,7 +56,7 @@ class Ref:
         self.name = name
         self.dtype = dtype
         self.storage = storage or dtype
-        self.shape: tuple[Index, ...] = tuple(as_index(d) for d in shape)
+        self.shape: tuple[Index, ...] = tuple([as_index(d) for d in shape])
         self.bounds = bounds
         self.serial = next(_SERIAL)
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, assert_never, cast
 
@@ -49,6 +50,7 @@ CLAIMS: Final[dict[bool | str, str]] = {False: "data", True: "check", "ends": "e
 SORTS: Final = {"values": "sort", "positions": "order"}  # the keyword by the result of a sort
 _SHARED: Final = 8  # a scalar of at least this many nodes that is used twice gets a name
 _WIDTH: Final = 90
+_NUMBERS: Final = (ir.Const, ir.Zero)
 _TALL: Final = 24  # the nesting depth beyond which a part gets a name, too
 
 
@@ -194,46 +196,44 @@ class _Printer:
         These are nodes used more than once, or roots of tall trees, that depend on no variable bound further inside.
         Nodes that depend on no variable of this scope were named outside.
         """
-        uses: dict[ir.Scalar, int] = {}
+        uses: dict[ir.Scalar, int] = dict.fromkeys(values, 1) if len(values) == 1 else Counter(values)
         inner: set[Var] = set()
         order = self._visible(values)
-        for e in order:
+        for e, parts in order.items():
             if isinstance(e, ir.Reduce):
                 inner.update(e.vars)
-            for p in _parts(e):
+            for p in parts:
                 uses[p] = uses.get(p, 0) + 1
-        for v in values:
-            uses[v] = uses.get(v, 0) + 1
-        if len(order) < _TALL and not any(n > 1 and not isinstance(e, ir.Const | ir.Zero) for e, n in uses.items()):
+        if len(order) < _TALL and not any(n > 1 and not isinstance(e, _NUMBERS) for e, n in uses.items()):
             return []
         roots = frozenset(values)
         size: dict[ir.Scalar, int] = {}
         height: dict[ir.Scalar, int] = {}
         out = []
-        for e in order:
-            parts = _parts(e)
+        for e, parts in order.items():
             size[e] = 1 + sum(size.get(p, 1) for p in parts) + sum(len(i.terms) for i in indices_of(e))
             height[e] = 1 + max((height.get(p, 1) for p in parts), default=0)
-            if isinstance(e, ir.Const | ir.Zero) or not e.free.isdisjoint(inner) or (e in roots and uses[e] == 1):
+            if isinstance(e, _NUMBERS) or not e.free.isdisjoint(inner) or (e in roots and uses[e] == 1):
                 continue
             if (uses[e] > 1 and size[e] >= _SHARED) or height[e] >= _TALL:
                 size[e], height[e] = 1, 1
                 out.append(e)
         return out
 
-    def _visible(self, values: Sequence[ir.Scalar]) -> list[ir.Scalar]:
-        """The nodes under `values` that have no name yet, operands first; each once."""
-        order: list[ir.Scalar] = []
+    def _visible(self, values: Sequence[ir.Scalar]) -> dict[ir.Scalar, tuple[ir.Scalar, ...]]:
+        """The nodes under `values` that have no name yet, operands first, with their operands."""
+        order: dict[ir.Scalar, tuple[ir.Scalar, ...]] = {}
         seen: set[ir.Scalar] = set(self.lets)
-        stack = [(v, False) for v in reversed(values)]
+        stack: list[tuple[ir.Scalar, tuple[ir.Scalar, ...] | None]] = [(v, None) for v in reversed(values)]
         while stack:
-            e, done = stack.pop()
-            if done:
-                order.append(e)
+            e, parts = stack.pop()
+            if parts is not None:
+                order[e] = parts
             elif e not in seen:
                 seen.add(e)
-                stack.append((e, True))
-                stack.extend([(p, False) for p in reversed(_parts(e))])
+                parts = _parts(e)
+                stack.append((e, parts))
+                stack.extend([(p, None) for p in reversed(parts)])
         return order
 
     def scalar(self, e: ir.Scalar, level: int = TERNARY, typed: bool = False) -> str:
@@ -278,9 +278,9 @@ class _Printer:
 
     def _same_dtype(self, args: Sequence[ir.Scalar], levels: Sequence[int], typed: bool) -> list[str]:
         """Operands of one dtype; one of them states it unless the context does."""
-        if not typed and all(isinstance(a, ir.Const | ir.Zero) for a in args):
+        first = next((k for k, a in enumerate(args) if not isinstance(a, _NUMBERS)), None)
+        if not typed and first is None:
             return [self.scalar(a, level, k > 0) for k, (a, level) in enumerate(zip(args, levels, strict=True))]
-        first = next((k for k, a in enumerate(args) if not isinstance(a, ir.Const | ir.Zero)), -1)
         pairs = zip(args, levels, strict=True)
         return [self.scalar(a, level, typed or k != first) for k, (a, level) in enumerate(pairs)]
 

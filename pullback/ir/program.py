@@ -19,6 +19,7 @@ any array defined before the statement. Source locations take no part in equalit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -374,11 +375,18 @@ def walk_statements(block: Block) -> Iterator[Statement]:
 
 def statement_reads(statement: Statement) -> dict[Ref, None]:
     """The arrays from outside that a statement reads, in a fixed order (by first definition)."""
+    return _in_order(_reads(statement))
+
+
+def _in_order(refs: Iterable[Ref]) -> dict[Ref, None]:
+    return dict.fromkeys(sorted(refs, key=lambda r: r.serial))
+
+
+def _reads(statement: Statement) -> AbstractSet[Ref]:
     found: set[Ref] = set()
     match statement:
-        case Build():
-            for v in statement.values:
-                found |= v.refs
+        case Build():  # nearly all
+            return frozenset().union(*[v.refs for v in statement.values])
         case Scatter():
             found |= statement.value.refs
             for i in statement.indices:
@@ -389,8 +397,7 @@ def statement_reads(statement: Statement) -> dict[Ref, None]:
             found.update(whole_reads(statement))
     for b in blocks_of(statement):
         found.update(block_reads(b))
-    found -= set(bound_refs(statement))
-    return dict.fromkeys(sorted(found, key=lambda r: r.serial))
+    return found.difference(bound_refs(statement))
 
 
 def needed_for(statements: Sequence[Statement], results: Iterable[Ref]) -> tuple[Statement, ...]:
@@ -400,7 +407,7 @@ def needed_for(statements: Sequence[Statement], results: Iterable[Ref]) -> tuple
     for s in reversed(statements):
         if not live.isdisjoint(s.outs):
             kept.append(s)
-            live.update(statement_reads(s))
+            live |= _reads(s)
     return tuple(reversed(kept))
 
 
@@ -409,6 +416,6 @@ def block_reads(block: Block) -> dict[Ref, None]:
     found: set[Ref] = set(block.results)
     defined: set[Ref] = set()
     for s in block.statements:
-        found.update(statement_reads(s))
+        found |= _reads(s)
         defined.update(s.outs)
-    return dict.fromkeys(sorted(found - defined, key=lambda r: r.serial))
+    return _in_order(found - defined)

@@ -21,7 +21,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import DimSymbol, Index
 from pullback.ir.types import DType
 from pullback.nn.inputs import tree_text
-from pullback.source import user_position
+from pullback.source import user_position, walked
 from pullback.state import PerThread
 from pullback.tracing import tree
 from pullback.tracing.array import Array, shape_text, type_text
@@ -305,14 +305,14 @@ class Scope:
     def run(self, layer: LayerPart, x: Any) -> Any:
         """Call the layer at this place; record its requests while types are inferred."""
         if self._calls is None:
-            with self._here(layer, x):
+            with walked(), self._here(layer, x):
                 self.check(layer, x)
                 return layer.forward(self, x) if AROUND.run is None else AROUND.run(self, layer, x)
         self._call = call = Call(self.path, layer, type_of(x))
         self._calls.append(call)
         written = current().scope.statements
         before = len(written)
-        with self._here(layer, x):
+        with walked(), self._here(layer, x):
             self.check(layer, x)
             y = layer.forward(self, x)
         call.result = type_of(y)

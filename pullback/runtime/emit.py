@@ -44,7 +44,7 @@ from pullback.runtime.buffer import NDArray
 from pullback.runtime.stamps import stamped
 from pullback.single_flight import deep_recursion
 
-Ready = Callable[[Sequence[Kernel]], None]  # takes kernels that are final
+Ready = Callable[[Sequence[Kernel]], None]  # takes kernels that are final, and none at the end
 MOST_LEVELS = 8  # most levels of checkpoint blocks for loops that recompute values
 
 
@@ -77,7 +77,7 @@ def lower_program(program: ir.Program, dims: Mapping[str, int], comments: bool =
         threaded: whether threads share the iterations of loops with enough work.
         timed: whether the last results are times between statements; see `runtime.stamps`.
         device: the target device; the machine is then `SCALAR`.
-        ready: for threads, is called with kernels as soon as they are final.
+        ready: for threads, is called with kernels as soon as they are final, and with none at the end.
     """
     settings = _Settings(comments, machine if device is None else SCALAR, canonical, threaded, timed, device, ready)
     return _Forms(program, dims, settings).first_that_fits(asked_mode(program), program.settings.memory_limit)
@@ -179,6 +179,8 @@ class _Forms:
             early = None if ready is None else Early(not self.exact, machine, self._shared_out, ready)
             function = lower(optimized, mathematics if self.settings.comments else None, choose, needs,
                              known=self._kernels, early=early)
+            if early is not None:
+                early.end()
             function = replace(function, machine=machine)
             if spread is not None:
                 function = spread(function)
@@ -280,6 +282,8 @@ def lower_and_print(program: ir.Program, dims: Mapping[str, int], machine: Machi
             is_known = True
             threaded()
         file.add(kernels)
+        if not kernels:
+            file.hand_over()
 
     file = C.file(Printing("content", comments=False), finished)
     lowered = lower_program(program, dims, False, machine, threaded=True, ready=ready)

@@ -10,6 +10,7 @@ import ctypes
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from pullback.clock import stage
 from pullback.codegen.c.build import DEBUG_FLAGS, EXACT_FLAGS, PLAIN_FLAGS
 from pullback.errors import CompilerError, IndexRangeError, NotFiniteError, UnfinishedError
 from pullback.ir import nodes as ir
-from pullback.ir.dims import evaluate
+from pullback.ir.dims import determined_dims, evaluate
 from pullback.ir.grid import unfinished_error
 from pullback.ir.intern import uncollected
 from pullback.ir.program import program_of
@@ -48,6 +49,7 @@ if TYPE_CHECKING:  # the compiler is imported only if a program is not in the ca
     from pullback.memory.table import MemoryTable
     from pullback.runtime.emit import Lowered
 
+LARGE = 10**9  # operations of programs that threads speed up for certain: some 30 ms of one
 NO_SIZE = ctypes.c_size_t(-1).value
 POISONS = (0xFF, 0xA5)  # the first reads as NaN, which multiplication by zero does not hide
 
@@ -365,9 +367,23 @@ def _made(
         source = print_lowered(made, names="canonical", comments=False)
         return Record.of(made.function, source, (*PLAIN_FLAGS, *exact)), made
     with Ahead(exact) as ahead:
-        needs_pool = partial(compile_pool, ahead) if threads > 1 else lambda: None
-        made, source = lower_and_print(program_of(program), dims, native(), ahead.unit, needs_pool)
+        whole = program_of(program)
+        at_once = threads > 1 and _is_large(whole, dims)
+        if at_once:  # a processor is idle until the first kernels are lowered
+            compile_pool(ahead)
+        needs_pool = partial(compile_pool, ahead) if threads > 1 and not at_once else lambda: None
+        made, source = lower_and_print(whole, dims, native(), ahead.unit, needs_pool)
     return Record.of(made.function, source, exact), made
+
+
+def _is_large(program: ir.Program, dims: Mapping[str, int]) -> bool:
+    """Whether the program is certain to do enough work for threads."""
+    from pullback.passes.operations import operation_count
+
+    if not determined_dims(program).keys() <= dims.keys():
+        return False
+    counts = (operation_count(program.with_body(ir.Block((s,), ())), dims) for s in program.body.statements)
+    return any(total > LARGE for total in accumulate(counts))
 
 
 def _debug(program: ir.Known, dims: Mapping[str, int]) -> Compiled:

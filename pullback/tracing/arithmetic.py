@@ -191,7 +191,10 @@ def _check_kind(name: str, dtype: DType, operands: Sequence[Array], position: Po
 
 def broadcast_extents(name: str, operands: Sequence[Array], position: Position | None) -> Indices:
     """The common shape of operands; axes align at the right, and size 1 stretches."""
-    rank = max(h.rank for h in operands)
+    shapes = [h.extents for h in operands if h.extents]
+    if not shapes or shapes.count(shapes[0]) == len(shapes):  # nearly all
+        return shapes[0] if shapes else ()
+    rank = max(map(len, shapes))
     out: list[Index] = []
     for axis in range(-rank, 0):
         extent: Index | None = None
@@ -237,8 +240,11 @@ def _is_captured(h: Array) -> bool:
 
 def aligned(h: Array, indices: Indices, dtype: DType | None = None) -> ir.Scalar:
     """The element of h that broadcasting reads at `indices`."""
-    own = indices[len(indices) - h.rank :]
-    return h.element(tuple(ZERO_INDEX if e.constant == 1 else i for i, e in zip(own, h.extents)), dtype)
+    extents = h.extents
+    if not extents:
+        return h.element((), dtype)
+    own = indices[len(indices) - len(extents) :]
+    return h.element(tuple([ZERO_INDEX if e.constant == 1 else i for i, e in zip(own, extents)]), dtype)
 
 
 def elementwise(name: str, *values: object, position: Position | None = None) -> Array:

@@ -124,6 +124,8 @@ class Parts:
 
 def is_complex(x: object) -> bool:
     """Whether x is a complex array or number, traced or not."""
+    if type(x) is Array:  # nearly all
+        return False
     return isinstance(x, ComplexArray | complex | np.complexfloating) or (
         isinstance(x, np.ndarray) and x.dtype.kind == "c"
     ) or getattr(type(x), "is_pair", False)  # an array on a device

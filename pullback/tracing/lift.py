@@ -35,9 +35,9 @@ def free_variables(statement: ir.Statement, views: Views) -> frozenset[Var]:
     free: set[Var] = set()
     bound: tuple[Var, ...] = ()
     match statement:
-        case ir.Build():
-            free.update(*(v.free for v in statement.values), *(v.extent.free for v in statement.vars))
-            bound = statement.vars
+        case ir.Build():  # nearly all
+            free.update(*[v.free for v in statement.values], *[v.extent.free for v in statement.vars])
+            return frozenset(free.difference(statement.vars))
         case ir.Scatter():
             free.update(statement.value.free, *(i.free for i in statement.indices))
             bound = statement.vars

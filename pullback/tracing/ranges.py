@@ -38,6 +38,7 @@ from pullback.records import dataclass
 from pullback.source import Position
 
 Known = tuple[Cond, ...]
+_COMPOUND = (Data, Floor, Mod)  # atoms that may read elements
 
 
 @dataclass(frozen=True)
@@ -104,9 +105,14 @@ class RangeChecker:
         self.tracer = tracer
         self.lifting = frozenset() if strict else frozenset(tracer.lifted) - own
         self.assumed = tracer.known
-        self.guardable = tracer.guardable - own
+        self._own = own
         self.obligations: list[Obligation] = []
         self._memo: dict[tuple[ir.Scalar, Known], ir.Scalar] = {}
+
+    @property
+    def guardable(self) -> frozenset[Var]:
+        """The variables around the statement: a condition on one of them may be known where it is read."""
+        return self.tracer.guardable - self._own
 
     def scalar(self, e: ir.Scalar, known: Known) -> ir.Scalar:
         """Return `e` with the necessary run-time checks; collect obligations and errors."""
@@ -169,14 +175,14 @@ class RangeChecker:
 
     def index(self, e: Index, known: Known) -> Index:
         """Return `e` with the elements read inside it checked."""
-        if not any(isinstance(a, Data | Floor | Mod) for a in e.atoms):
+        if not any(type(a) in _COMPOUND for a in e.atoms):
             return e
         out = as_index(0)
         changed = False
         for monomial, coefficient in e.terms:
             term = as_index(coefficient)
             for atom in monomial:
-                factor = self._atom(atom, known) if isinstance(atom, Data | Floor | Mod) else as_index(atom)
+                factor = self._atom(atom, known) if isinstance(atom, _COMPOUND) else as_index(atom)
                 changed = changed or factor.single is not atom
                 term = term * factor
             out = out + term
@@ -197,11 +203,11 @@ class RangeChecker:
         guards: list[Cond | bool] = []
         facts = (*self.assumed, *known)
         for axis, (plain, extent) in enumerate(zip(e.indices, e.ref.shape)):
-            index = self.index(plain, known)
-            atom = index.single
-            if isinstance(atom, Var) and atom.extent is extent:  # the common case
-                indices.append(index)
+            atom = plain.single
+            if type(atom) is Var and atom.extent is extent:  # the common case
+                indices.append(plain)
                 continue
+            index = self.index(plain, known)
             bounds = [(cond(">=", index), False), (cond(">=", extent - 1 - index), True)]
             failing = [(c, upper) for c, upper in bounds if not prove(c, facts)]
             data = bool(index.data)

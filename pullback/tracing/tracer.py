@@ -69,6 +69,7 @@ class Tracer:
         self.deferred: list[Deferred] = []
         self.closures: list[Any] = []  # the arrays without a statement, as weak references
         self.place = ""  # the prefix of the names of new arrays
+        self._dims: set[str] = set()  # those of the inputs
         self._owner: dict[ir.Ref, Scope] = {}
         self._views: dict[ir.Ref, tuple[ir.Ref, tuple[Var, ...]]] = {}
         self._recipes: dict[ir.Ref, Recipe] = {}
@@ -101,7 +102,7 @@ class Tracer:
     @property
     def dim_names(self) -> set[str]:
         """The names of dims usable in this function: those of its arguments and of enclosing functions."""
-        own = {s.name for r in self.inputs for e in r.shape for s in e.symbols} | self.sizes.keys()
+        own = self._dims | self.sizes.keys()
         return own | self.parent.dim_names if self.parent else own
 
     @contextmanager
@@ -142,6 +143,7 @@ class Tracer:
         """Add a new input to the program."""
         ref = self.own(ir.Ref(name, dtype.computed, shape, storage=dtype))
         self.inputs.append(ref)
+        self._dims.update(s.name for e in ref.shape for s in e.symbols)
         return ref
 
     def capture(self, array: Any, name: str | None = None) -> ir.Ref:
@@ -202,7 +204,7 @@ class Tracer:
         if view is not None and not self.guardable.issuperset(view[1]):
             self._foreign([v for v in view[1] if v not in self.guardable], user_position())
         owner = self._owner.get(ref)
-        if owner is None or not any(owner is s for s in self.scopes):
+        if owner is not self.scopes[-1] and (owner is None or not any(owner is s for s in self.scopes)):
             raise TraceError(
                 "E130",
                 f"{ref.name} is used outside of the function that computed it",
@@ -295,9 +297,8 @@ class Tracer:
         """Add a statement to the current block, with an axis for each variable in scope that it depends on."""
         scope = self.scope
         free = free_variables(statement, self._views)
-        needed = tuple(v for v in scope.lifted if v in free)
-        foreign = free - frozenset(needed) - scope.parameters
-        if foreign:
+        needed = tuple([v for v in scope.lifted if v in free])
+        if free and (foreign := free.difference(needed) - scope.parameters):
             self._foreign(foreign, statement.positions[0] if statement.positions else user_position())
         for out in statement.outs:
             self._owner[out] = scope

@@ -144,7 +144,7 @@ def _flatten(x: object, leaves: list[Any]) -> Structure:
     structure, children = node
     if structure.kind == "none":
         return NONE
-    return dataclasses.replace(structure, children=tuple(_flatten(c, leaves) for c in children))
+    return Structure(structure.kind, structure.type, structure.keys, tuple([_flatten(c, leaves) for c in children]))
 
 
 def collect_leaves(s: Structure, x: object, leaves: list[Any]) -> bool:

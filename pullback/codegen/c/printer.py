@@ -69,6 +69,11 @@ class UnitsFile:
                     self._add(k)
         self._printed = len(self._seen)
 
+    def hand_over(self) -> None:
+        """Hand over the last unit, too, unless kernels wait that belong to it."""
+        if (rest := self._units.rest) and all(map(self._unit.settled, self._seen)):
+            self._ready(rest)
+
     def source(self, function: Function, plan: MemoryPlan) -> Source:
         """The whole program."""
         self.add(kernels_of(function.body))

@@ -54,6 +54,11 @@ class Units:
         """The units that are finished, once it is certain that the file is split."""
         return self._finished if self._length >= SPLIT else []
 
+    @property
+    def rest(self) -> str:
+        """The unit that ends if no kernel follows; empty if there is none, or if the file may not be split."""
+        return self._text(self._open, "", ()) if self._open and self._length >= SPLIT else ""
+
     def with_entry(self, rest: str) -> tuple[str, ...]:
         """All units. The first has the entry function and the rest of the file; no kernel may follow."""
         if self._length + len(rest) < SPLIT:

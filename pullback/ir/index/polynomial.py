@@ -145,15 +145,17 @@ class Index(Interned):
         atoms: those that occur outside other atoms, in order.
         data: the data that occur anywhere.
         free: the variables that occur anywhere.
+        single: the atom, where the index is one atom with coefficient 1; else None.
     """
 
-    __slots__ = ("_key", "atoms", "constant", "data", "free", "terms")
+    __slots__ = ("_key", "atoms", "constant", "data", "free", "single", "terms")
     _fields = ("terms",)
     terms: tuple[tuple[Monomial, int], ...]
     atoms: dict[Atom, None]
     constant: int | None
     data: tuple[Data, ...]
     free: frozenset[Var]
+    single: Atom | None
     _key: Key | None
     floor_divided: ClassVar[Callable[[Index, Index], Index]]  # `division` sets both: it uses proofs,
     remainder: ClassVar[Callable[[Index, Index], Index]]  # and proofs use indices
@@ -163,14 +165,19 @@ class Index(Interned):
         self._key = None
         self.constant = None
         self.free = _NO_VARIABLES
+        self.single = None
         self.atoms = {}
         self.data = ()
         if not terms:
             self.constant = 0
             return
-        if len(terms) == 1 and not terms[0][0]:
-            self.constant = terms[0][1]
-            return
+        if len(terms) == 1:
+            (monomial, coefficient), = terms
+            if not monomial:
+                self.constant = coefficient
+                return
+            if coefficient == 1 and len(monomial) == 1:
+                self.single = monomial[0]
         self.atoms = {a: None for m, _ in terms for a in m}
         others = [a for a in self.atoms if type(a) is not Var]
         if not others:  # nearly all
@@ -213,14 +220,9 @@ class Index(Interned):
     @property
     def symbols(self) -> dict[DimSymbol, None]:
         """The dim symbols that occur anywhere in it."""
+        if not self.atoms:  # a number
+            return {}
         return {a: None for a in self.every_atom if isinstance(a, DimSymbol)}
-
-    @property
-    def single(self) -> Atom | None:
-        """The atom, where the index is one atom with coefficient 1."""
-        if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:
-            return self.terms[0][0][0]
-        return None
 
     def coefficient(self, atom: Atom) -> Index | None:
         """The factor of `atom`, where the index is linear in it and it is in no other atom; else None."""

@@ -54,7 +54,7 @@ class Early:
     """Splits calls while later statements are lowered, and hands on the kernels of the result.
 
     Args:
-        known: takes the split calls, for `parallelize`.   ready: is called with kernels.
+        known: takes the split calls, for `parallelize`.   ready: is called with kernels, and with none at the end.
     """
 
     def __init__(self, sums: bool, machine: Machine, known: Known, ready: Callable[[Sequence[Kernel]], None]) -> None:
@@ -78,6 +78,11 @@ class Early:
                 return
             kernels, self._waiting = self._waiting, None
         self._ready(kernels)
+
+    def end(self) -> None:
+        """Say that no more statements follow."""
+        if self._waiting is None:
+            self._ready(())
 
 
 def _gain(body: tuple[Stmt, ...], machine: Machine, works: Works) -> Cycles:

@@ -293,7 +293,8 @@ class Splitting:
             every = self._steps((s, *inside), parts, ranges)
             self.works[cut.chunk] = total, every, bool(inside or parts)
             return cut
-        size = int(-(-trips // max(2, min(most, int(float(total) / self.machine.chunk)))))
+        count = max(2, min(most, int(float(total) / self.machine.chunk)))
+        size = int(-(-trips // (count + count % 2)))  # an even number: two threads share 7 chunks as 4 and 3
         chunk = Var("chunk", int(-(-trips // size)))
         begin = as_index(chunk) * (size * s.step) + s.lower
         end = begin + size * s.step

@@ -34,6 +34,14 @@ def split(kernels: dict[str, str], rest: str, preamble: Callable[[str], str] = l
     return file.with_entry(rest)
 
 
+def split_open(kernels: dict[str, str]) -> Units:
+    """The kernels in a file that is not complete."""
+    file = Units(lambda text: "")
+    for name, text in kernels.items():
+        file.add(name, text)
+    return file
+
+
 def lengths(monkeypatch: pytest.MonkeyPatch, least: int, most: int) -> None:
     """A file of any length is split, into units of these lengths."""
     monkeypatch.setattr(units, "SPLIT", 0)
@@ -113,6 +121,17 @@ def test_units_are_handed_on_when_the_file_is_certainly_split(monkeypatch: pytes
     assert tuple(file.finished) == file.with_entry("")[1:]
 
 
+def test_the_last_unit_is_known_before_the_entry_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = many(4)
+    whole = sum(map(len, kernels.values()))
+    lengths(monkeypatch, whole, whole + 1)  # one unit, which does not end by itself
+    file = split_open(kernels)
+    rest = file.rest
+    assert not file.finished and file.with_entry(REST)[1:] == (rest,)
+    monkeypatch.setattr(units, "SPLIT", whole + 1)  # may yet be one unit with the entry function
+    assert not split_open(kernels).rest
+
+
 LAYERS = """layers(x: f32[40, 70], u: f32[70, 64], v: f32[64, 64], w: f32[64, 30]) {
   a = build n < 40, k < 64 { tanh(sum m < 70 { x[n, m] * u[m, k] }) }
   b = build n < 40, k < 64 { exp(sum m < 64 { a[n, m] * v[m, k] } * 0.01) }
@@ -176,6 +195,7 @@ def test_units_finished_while_a_program_is_lowered_are_those_of_the_whole(
     lowered, source = lower_and_print(program, {}, AVX512, finished.append, lambda: None)
     assert finished
     assert finished == list(source.units[1 : len(finished) + 1])
+    assert text is CHECKED or len(finished) == len(source.units) - 1  # checks wait for their numbers
     again = print_lowered(lower_program(program, {}, False, AVX512, threaded=True), names="content", comments=False)
     assert source.units == again.units
     named = print_lowered(lowered, comments=False)  # errors look up codes in it

@@ -515,3 +515,11 @@ def test_working_memory_of_a_call_is_its_own() -> None:
     assert all(b.elements.constant == 15 for b in partial)
     own = [p for c in calls for p in c.kernel.params if p.name == "partial"]
     assert [(p.space, p.elements.constant, p.dtype) for p in own] == [("parameter", 15, f64)] * 4
+
+
+def test_two_threads_have_equal_numbers_of_chunks() -> None:
+    """Whatever the work: 7 chunks would be 4 and 3."""
+    texts = [split([loop(I, 1000, put(Y, I))], replace(EAGER, chunk=chunk)) for chunk in range(100, 900, 50)]
+    counts = {int(text.split()[1]) for text in texts}
+    assert len(counts) > 4
+    assert all(n % 2 == 0 for n in counts)

@@ -142,6 +142,26 @@ def test_units_compiled_ahead_are_compiled_once(cache: Path, tmp_path: Path, mon
     assert not list(cache.rglob("*build-*"))
 
 
+def test_units_under_way_are_waited_for_last(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor that waits for another one's unit compiles nothing. Unoptimized units are quick."""
+    begun: list[str] = []
+    make = compiling._object
+
+    def noted(name: str, unit: str, *more: object) -> tuple[Path, float]:
+        begun.append(unit)
+        return make(name, unit, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(compiling, "processors", lambda: 1)
+    monkeypatch.setattr(compiling, "_object", noted)
+    monkeypatch.setattr(compiling, "is_under_way", lambda key: key[1] == digests[1])
+    compiler = compiling.find_compiler()
+    texts = [UNITS[0], UNITS[1] + " " * 900, UNITS[2] + " " * 300]
+    digests = [compiling._digest(u, compiler, compiler.flags) for u in texts]
+    main = MAIN + " " * 500
+    assert compiled_entry(Units(main, tuple(texts), straight=True), "answer", 1)(0) == 6
+    assert begun == [texts[2], main, texts[0], texts[1]]
+
+
 def test_what_is_dropped_or_fails_ahead_is_met_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "processors", lambda: 2)
     with pytest.raises(ZeroDivisionError), compiling.Ahead() as ahead:
