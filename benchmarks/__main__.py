@@ -65,6 +65,7 @@ def _parser() -> Parser:
         help="corpus: time all candidates of every Nth statement, and report how often the estimate chose the fastest")
     add("--schedules", type=at_least(1), metavar="N", nargs="?", const=1,
         help="corpus: do so for other tiles and vectors of the chosen candidate")
+    add("--tune", action="store_true", help="device: time kernels as estimated, tuned, and with libraries")
     add("--slow-forms", action="store_true", help="zhang, programs: include forms whose first call takes minutes")
     add("--markdown", action="store_true", help="print a table in Markdown")
     add("--tapenade", type=Path, metavar="DIR",

@@ -24,6 +24,7 @@ from benchmarks.networks import NETWORKS, RATE, Network
 from benchmarks.suite import microseconds, shown
 from benchmarks.systems.networks_torch import loss_of
 from pullback import nn
+from pullback.ir.settings import Tune
 from pullback.ir.types import bf16
 from pullback.runtime.device.listing import gpu
 from pullback.tracing import tree
@@ -140,8 +141,8 @@ KERNELS: Final = (
 # Systems --------------------------------------------------------------------------------------------------------
 
 
-def _pullback(case: Case, arrays: Sequence[NDArray[Any]]) -> Call:
-    f, on = case.function("pullback"), pb.function(device="cuda!")
+def _pullback(case: Case, arrays: Sequence[NDArray[Any]], tune: Tune = False) -> Call:
+    f, on = case.function("pullback"), pb.function(device="cuda!", tune=tune)
     made = on(lambda x: f(pb, x)) if len(arrays) == 1 else on(lambda x, y: f(pb, x, y))
     given = [pb.device_put(a, "cuda:0") for a in arrays]
     if case.half:
@@ -286,18 +287,25 @@ def _our_step(layer: Any, parameters: Any, state: Any, x: Any, target: Any) -> C
 
 @dataclass(frozen=True)
 class DeviceCase:
-    """A line of the table: its name, and what measures it with some systems."""
+    """A line of the table: its name, and what measures it with some systems.
+
+    With `tuned`, there are lines of schedules that were measured, too, and of libraries.
+    """
 
     name: str
     measure: Callable[[Sequence[str]], dict[str, Any]]
+    tuned: Callable[[], list[dict[str, Any]]] | None = None
 
 
 def _measured(name: str, calls: Mapping[str, Callable[[], Call]], tolerance: float, bytes: float = 0.0,
-              flops: float = 0.0) -> dict[str, Any]:  # fmt: skip
-    """Make the calls of all systems, compare their first results, then time them."""
+              flops: float = 0.0, wanted: NDArray[Any] | None = None) -> dict[str, Any]:  # fmt: skip
+    """Make the calls of all systems, compare their first results, then time them.
+
+    Args:
+        wanted: the right results; by default those of the first system.
+    """
     seconds: dict[str, float | None] = dict.fromkeys(SYSTEMS)
     faults: dict[str, str] = {}
-    wanted: NDArray[Any] | None = None
     for system, make in calls.items():
         try:
             call = make()
@@ -318,17 +326,32 @@ def _kernel(case: Case, systems: Sequence[str]) -> dict[str, Any]:
     return _measured(case.name, calls, case.tolerance, case.bytes, case.flops)
 
 
+def _tuned(case: Case) -> list[dict[str, Any]]:
+    """Rows of Pullback alone, as it is, tuned, and with libraries; results are compared with the first."""
+    arrays, rows = case.inputs(), []
+    wanted = _numbers(_pullback(case, arrays)())
+    ways: tuple[tuple[str, Tune], ...] = ("as estimated", False), ("tuned", True), ("with libraries", "libraries")
+    for name, tune in ways:
+        row = _measured(f"{case.name}, {name}", {"pullback": partial(_pullback, case, arrays, tune)}, case.tolerance,
+                        case.bytes, case.flops, wanted)  # fmt: skip
+        rows.append(row)
+    return rows
+
+
 def _training(network: Network, systems: Sequence[str]) -> dict[str, Any]:
     calls = {s: partial(_step, network, s) for s in SYSTEMS[:3] if s in systems}
     return _measured(f"step {network.name} {network.batch}", calls, np.inf if network.random else 1e-3)
 
 
-CASES: Final = (*(DeviceCase(c.name, partial(_kernel, c)) for c in KERNELS),
+CASES: Final = (*(DeviceCase(c.name, partial(_kernel, c), partial(_tuned, c)) for c in KERNELS),
                 *(DeviceCase(f"step {n.name} {n.batch}", partial(_training, n)) for n in NETWORKS))  # fmt: skip
 
 
-def bench_device(cases: Sequence[str], systems: Sequence[str], note: Note) -> list[dict[str, Any]]:
+def bench_device(cases: Sequence[str], systems: Sequence[str], note: Note, tune: bool = False) -> list[dict[str, Any]]:
     """Measure the chosen cases on the first device of CUDA.
+
+    Args:
+        tune: whether to measure kernels of Pullback alone, as estimated, tuned, and with libraries.
 
     Raises:
         DeviceError: [E418] there is none.
@@ -338,10 +361,13 @@ def bench_device(cases: Sequence[str], systems: Sequence[str], note: Note) -> li
     installed = [s for s in asked if s == "pullback" or find_spec(s.split()[0])]
     rows = []
     for case in CASES:
-        if case.name in cases:
-            rows.append(case.measure(installed))
-            note(" | ".join(cells(rows[-1:])[0]))
-            for system, fault in rows[-1]["faults"].items():
+        if case.name not in cases or (tune and case.tuned is None):
+            continue
+        made = case.tuned() if tune and case.tuned is not None else [case.measure(installed)]
+        rows += made
+        for row, line in zip(made, cells(made), strict=True):
+            note(" | ".join(line))
+            for system, fault in row["faults"].items():
                 note(f"    {system}: {fault}")
     return rows
 

@@ -6,26 +6,16 @@ the cheapest is not tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 from pullback.codegen.target import Printing
 from pullback.codegen.targets import C
+from pullback.ir.alone import alone
 from pullback.ir.alpha import alpha_key
-from pullback.ir.index import ZERO_INDEX, Index, Var
-from pullback.ir.program import (
-    Block,
-    Build,
-    Program,
-    Scatter,
-    Statement,
-    blocks_of,
-    statement_reads,
-    walk_statements,
-)
-from pullback.ir.traverse import Substitution, walk
+from pullback.ir.program import Build, Program, Scatter, blocks_of, walk_statements
 from pullback.loops.memory.plan import plan
 from pullback.loops.plain.builder import Work
 from pullback.loops.plain.lower import lower
@@ -37,7 +27,7 @@ from pullback.machine import Machine
 from pullback.runtime.record import Record
 from pullback.runtime.timing import Called, arguments, in_turns
 
-__all__ = ["Trial", "Tried", "alone", "recorded", "schedule_trial", "statements", "trial", "variations"]
+__all__ = ["Trial", "Tried", "recorded", "schedule_trial", "statements", "trial", "variations"]
 
 FAR: Final = 4.0  # times the cheapest estimate, beyond which a candidate is not tried
 NEAR: Final = 1.5  # times the estimate of the schedule that is chosen, beyond which another is not tried
@@ -98,26 +88,9 @@ def statements(programs: Iterable[Program], machine: Machine) -> Iterator[Build 
                 del rest[:count]
 
 
-def alone(s: Build | Scatter) -> Program:
-    """A statement as a program; variables of loops around it are zero."""
-    bound = {*s.vars, *(v for e in _values(s) for n in walk(e) if hasattr(n, "vars") for v in n.vars)}
-    free = {v for e in _values(s) for v in e.free} - bound
-    at: Mapping[Var, Index] = dict.fromkeys(free, ZERO_INDEX)
-    m = Substitution(variables=at)
-    if isinstance(s, Build):
-        made: Statement = replace(s, values=tuple(m.scalar(v) for v in s.values))
-    else:
-        made = replace(s, value=m.scalar(s.value), indices=tuple(m.index(i) for i in s.indices))
-    return Program("alone", tuple(statement_reads(made)), Block((made,), s.outs), tuple(o.name for o in s.outs))
-
-
-def _values(s: Build | Scatter) -> tuple[Any, ...]:
-    return s.values if isinstance(s, Build) else (s.value,)
-
-
 def trial(s: Build | Scatter, machine: Machine, budget: float = 0.1) -> Trial | None:
     """Try the candidates of a statement; None where there is no choice."""
-    program = alone(s)
+    program = alone((s,), s.outs)
     views = assign_storage(program).views
     candidates = chooser(machine).candidates(Work.of(program.body.statements[0], views))
     near = [c for c in candidates if c.cycles <= FAR * candidates[0].cycles]
@@ -131,7 +104,7 @@ def trial(s: Build | Scatter, machine: Machine, budget: float = 0.1) -> Trial | 
 
 def schedule_trial(s: Build | Scatter, machine: Machine, budget: float = 0.1) -> Trial | None:
     """Try other tiles and vectors for the candidate that is chosen; None where it has no others."""
-    program = alone(s)
+    program = alone((s,), s.outs)
     work = Work.of(program.body.statements[0], assign_storage(program).views)
     choose = chooser(machine)
     best = choose.candidates(work)[0]

@@ -40,6 +40,7 @@ class Device:
         single, double: f32 and f64 multiply-adds that a multiprocessor starts per cycle.
         tensor: the same for numbers of 16 bits on tensor cores; 0 if there are none.
         tf32: whether tensor cores may multiply f32 numbers, rounded to 10 bits of mantissa.
+        libraries: whether libraries of its maker may compute products, for tuners.
         bandwidth: bytes per second from and to memory.
         serial: the cycles one thread needs for one cycle of work of a processor core.
         meeting: the cycles of a barrier in a group.
@@ -63,6 +64,7 @@ class Device:
     tensor: int = 0
     most_shared: int = 0
     tf32: bool = False
+    libraries: bool = False
     serial: float = 8.0
     meeting: float = 40.0
     launch: float = 6_000.0

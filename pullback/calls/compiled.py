@@ -134,7 +134,7 @@ class Compiled:
                 if has_empty_extent(self.traced.program, self.dims):
                     return None
             if self.device:
-                from pullback.runtime.device.executor import compile_on
+                from pullback.runtime.device.loading import compile_on
 
                 made = compile_on(self.device, self.traced.known, self.dims)
                 if made is not None:

@@ -27,7 +27,7 @@ from pullback.ir.dims import check_bytes, check_requirements, determined_dims
 from pullback.ir.expr import in_order, is_in_order
 from pullback.ir.intern import uncollected
 from pullback.ir.program import program_of
-from pullback.ir.settings import MemoryMode, Precision, Settings, Specialize
+from pullback.ir.settings import MemoryMode, Precision, Settings, Specialize, Tune
 from pullback.single_flight import single_flight
 from pullback.source import user_position
 from pullback.state import PerThread, context_variable
@@ -88,6 +88,7 @@ class Definition:
         swap: bool | str = False,
         debug: bool | None = None,
         precision: Precision = "f32",
+        tune: Tune = False,
         device: str | None = None,
         exact: bool = False,
     ) -> None:
@@ -97,11 +98,12 @@ class Definition:
         self._exact = exact or is_in_order()
         self._options = {"threads": threads, "specialize": specialize, "donate": donate, "memory": memory,
                          "memory_limit": memory_limit, "workspace_limit": workspace_limit, "swap": swap,
-                         "debug": debug, "precision": precision, "device": device, "exact": self._exact}  # fmt: skip
+                         "debug": debug, "precision": precision, "tune": tune, "device": device,
+                         "exact": self._exact}  # fmt: skip
         self._threads = threads
         self._settings = Settings(memory=memory, memory_limit=memory_limit, workspace_limit=workspace_limit,
                                   swap=policy.swap_folder(swap), debug=policy.is_debug(debug),
-                                  specialize=policy.specialize(specialize), precision=precision,
+                                  specialize=policy.specialize(specialize), precision=precision, tune=tune,
                                   device=policy.device(device))
         self._donate = tuple(donate)
         self._own_parameters: list[Parameter] | None = None

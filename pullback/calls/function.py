@@ -22,7 +22,7 @@ from pullback.calls.traced import Traced
 from pullback.errors import PullbackError
 from pullback.ir.dims import solve_dims
 from pullback.ir.intern import uncollected
-from pullback.ir.settings import PRECISIONS, SPECIALIZE, MemoryMode, Precision, Specialize
+from pullback.ir.settings import PRECISIONS, SPECIALIZE, MemoryMode, Precision, Specialize, Tune
 from pullback.runtime.shim import answer_of, quick_class, quicken
 from pullback.tracing.active import TRACING, is_tracing
 from pullback.tracing.public import Answers, presented
@@ -198,6 +198,7 @@ def function(
     swap: bool | str | os.PathLike[str] = False,
     debug: bool | None = None,
     precision: Precision = "f32",
+    tune: Tune = False,
     device: str | None = None,
 ) -> Callable[[Callable[..., Any]], Function]: ...
 @public
@@ -214,6 +215,7 @@ def function(
     swap: bool | str | os.PathLike[str] = False,
     debug: bool | None = None,
     precision: Precision = "f32",
+    tune: Tune = False,
     device: str | None = None,
 ) -> Any:
     """Make a Python function a traced one: checked when it is defined, compiled when it is called.
@@ -241,6 +243,9 @@ def function(
             PULLBACK_DEBUG, 1 or 0. Derivatives inherit it.
         precision: with "tf32" tensor cores of devices may multiply float32 numbers, rounded to 10 bits of mantissa;
             sums are float32. Processors compute in float32. Derivatives inherit it.
+        tune: whether to measure other schedules for the kernels of CUDA devices at the first call with new sizes, and
+            to use the fastest. They are kept on disk. A sum may then add in another order. With "libraries" products
+            by cuBLASLt are measured, too, if it is installed. Derivatives inherit it.
         device: the device that calls run on: "cpu", "cuda", "cuda:1" or "opencl". By default PULLBACK_DEVICE, or the
             device of the arguments. If the function cannot run there, a warning says why, and it runs on the
             processor; with "cuda!" that is an error. Derivatives inherit it.
@@ -271,6 +276,8 @@ def function(
         raise ValueError(f'specialize={specialize!r}: "auto", "always" or "never"')
     if precision not in PRECISIONS:
         raise ValueError(f'precision={precision!r}: "f32" or "tf32"')
+    if tune not in (False, True, "libraries"):
+        raise ValueError(f'tune={tune!r}: True, False, or "libraries"')
     check_mode(memory)
     if threads is not None and not policy.is_count(threads):
         raise ValueError(f"threads={threads!r}: the number of threads is an int of at least 1")
@@ -286,7 +293,7 @@ def function(
     options = {"threads": threads, "specialize": specialize, "donate": names, "memory": memory,
                "memory_limit": memory_limit, "workspace_limit": workspace_limit,
                "swap": swap if isinstance(swap, bool) else os.fspath(swap), "debug": debug, "precision": precision,
-               "device": device}  # fmt: skip
+               "tune": tune, "device": device}  # fmt: skip
     wishes = {key: value for key, value in options.items() if value != _DEFAULTS[key]}
 
     def make(g: Callable[..., Any]) -> Function:
@@ -296,7 +303,8 @@ def function(
 
 
 _DEFAULTS = {"threads": None, "specialize": None, "donate": (), "memory": "fastest", "memory_limit": None,
-             "workspace_limit": None, "swap": False, "debug": None, "precision": "f32", "device": None}  # fmt: skip
+             "workspace_limit": None, "swap": False, "debug": None, "precision": "f32", "tune": False,
+             "device": None}  # fmt: skip
 
 
 def _with_options(f: Callable[..., Any], wishes: dict[str, Any]) -> Function:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, overload
 import numpy as np
 
 from pullback.calls.function import Function
-from pullback.ir.settings import MemoryMode, Precision, Specialize
+from pullback.ir.settings import MemoryMode, Precision, Specialize, Tune
 from pullback.tracing.array import Array
 
 S = TypeVar("S", bound=tuple[int, ...])
@@ -114,5 +114,6 @@ def function(
     swap: bool | str | PathLike[str] = False,
     debug: bool | None = None,
     precision: Precision = "f32",
+    tune: Tune = False,
     device: str | None = None,
 ) -> Decorator: ...

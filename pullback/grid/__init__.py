@@ -14,6 +14,8 @@ sorts.py      sorts by merging; runs.py finds the place of one element
 transposes.py arrays that are read along another axis, through tiles in shared memory
 accesses.py   how the elements of neighboring threads lie in memory
 products.py   tiled products, with panels in shared memory and sums in registers
+tensor.py     products on tensor cores
+library.py    products by a library of the device's maker
 table.py      the table of strategies, in order
 estimates.py  counts of a thread's steps, and of launches
 groups.py     loops and branches of the function as kernels of one group

@@ -50,7 +50,7 @@ from pullback.loops.plain.lower import element_loops
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product.contraction import Contraction, Operand, contractions
 from pullback.loops.program.nodes import Copy, For, If, Kernel, LetIndex, Stmt, Store
-from pullback.loops.program.schedule import Schedule
+from pullback.loops.program.schedule import EVERY, Schedule
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import Binary, Buffer, Holds, Literal, Load, Value, View, scalar
 from pullback.machine import Machine
@@ -93,6 +93,9 @@ class Tile(NamedTuple):
 
 TILES: Final = (Tile((16, 16), (8, 8), 8), Tile((8, 16), (8, 4), 16), Tile((8, 16), (8, 4), 32),
                 Tile((8, 8), (4, 4), 16), Tile((8, 8), (4, 4), 32), Tile((8, 8), (2, 2), 16))  # fmt: skip
+MORE_TILES: Final = (  # for tuners
+    Tile((16, 16), (8, 8), 16), Tile((16, 16), (4, 4), 16), Tile((16, 8), (4, 8), 16),
+    Tile((8, 8), (8, 8), 16), Tile((8, 8), (8, 4), 16), Tile((16, 16), (8, 4), 16))  # fmt: skip
 
 
 class _Shape(NamedTuple):
@@ -125,7 +128,7 @@ def products(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
     dtype, sides = r.total.dtype, ((c.a, c.rows), (c.b, c.columns))
     wide = all(layout(operand, axes, c.depth, dtype, work.address).lanes > 1 for operand, axes in sides)
     deepest = DEEPEST if wide else DEEPEST // 2
-    for plan in _plans(shape, device, dtype.size, deepest):
+    for plan in _plans(shape, device, dtype.size, deepest, work.wish is EVERY):
         cycles = max(_cycles(shape, plan, device, dtype.size), device.cycles(0, 0, 1, 1, moved=least))
         cycles += _adding(shape, plan, device, dtype.size)
         build = partial(_build, r, c, shape, plan, work.address)
@@ -151,8 +154,8 @@ def _around(r: Reduction, c: Contraction) -> tuple[Var, ...]:
     return tuple(v for v in r.build.vars if v not in c.rows and v not in c.columns)
 
 
-def _plans(shape: _Shape, device: Device, size: int, deepest: int) -> Iterator[_Plan]:
-    for tile in TILES:
+def _plans(shape: _Shape, device: Device, size: int, deepest: int, every: bool) -> Iterator[_Plan]:
+    for tile in TILES + MORE_TILES * every:
         shared = 2 * tile.depth * (tile.rows + tile.columns + device.warp) * size
         if prod(tile.results) * size > MOST_SUMS or tile.depth > deepest or shared > device.shared:
             continue
@@ -160,7 +163,7 @@ def _plans(shape: _Shape, device: Device, size: int, deepest: int) -> Iterator[_
         for parts in PARTS:
             own = -(-panels // parts)
             busy = groups * parts // 2 < 2 * device.multiprocessors  # with half as many parts some would be idle
-            if parts == 1 or (own >= LEAST_PANELS and busy and own * (parts - 1) < panels):
+            if parts == 1 or (own >= LEAST_PANELS and (busy or every) and own * (parts - 1) < panels):
                 yield _Plan(tile, parts, own)
 
 

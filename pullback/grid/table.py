@@ -11,6 +11,7 @@ import numpy as np
 
 from pullback.device import Device
 from pullback.grid.accesses import WARP, in_order, orders
+from pullback.grid.library import library_products
 from pullback.grid.products import products
 from pullback.grid.reductions import Traffic, independent_loops, moved, places, traffic
 from pullback.grid.rows import head, rows
@@ -106,7 +107,8 @@ def _offered(work: Work, machine: Machine, strategy: DeviceStrategy, device: Dev
     return (with_loops(c, work.statement) for c in strategy(work, machine, device))
 
 
-STRATEGIES: Final[tuple[DeviceStrategy, ...]] = (tensor_products, products, trees, transposes, scatters, elements)
+STRATEGIES: Final[tuple[DeviceStrategy, ...]] = (tensor_products, products, trees, transposes, scatters, elements,
+                                                 library_products)  # fmt: skip
 SEVERAL: Final[tuple[DeviceStrategy, ...]] = (rows,)  # for neighboring statements
 LOOPS: Final[tuple[DeviceStrategy, ...]] = (writes, scans)  # for loops with states
 SORTS: Final[tuple[DeviceStrategy, ...]] = (sorts,)

@@ -46,7 +46,7 @@ from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product.contraction import Contraction, Operand, contractions, is_affine
 from pullback.loops.program.ahead import EndBatch, Finish, Instruction, Prefetch, Run, Wait, WarpTile
 from pullback.loops.program.nodes import Copy, For, If, Kernel, LetIndex, Multiply, Stmt, Store
-from pullback.loops.program.schedule import Schedule, Step
+from pullback.loops.program.schedule import EVERY, Schedule, Step
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import Binary, Buffer, Holds, Literal, Load, View, scalar
 from pullback.machine import Machine
@@ -104,6 +104,12 @@ TILES: Final = (
     TensorTile((8, 1), (16, 256), 4, "wgmma"), TensorTile((8, 1), (16, 128), 3, "wgmma"),
     TensorTile((4, 1), (16, 128), 4, "wgmma"), TensorTile((2, 2), (64, 64), 3),
     TensorTile((2, 2), (32, 32), 3))  # fmt: skip
+MORE_TILES: Final = (  # for tuners
+    TensorTile((8, 1), (16, 256), 3, "wgmma"), TensorTile((8, 1), (16, 128), 4, "wgmma"),
+    TensorTile((4, 1), (16, 256), 4, "wgmma"), TensorTile((4, 1), (16, 128), 3, "wgmma"),
+    TensorTile((2, 2), (64, 64), 2), TensorTile((2, 2), (64, 64), 4), TensorTile((4, 2), (32, 64), 3),
+    TensorTile((2, 2), (64, 32), 3), TensorTile((2, 2), (32, 64), 3), TensorTile((2, 2), (32, 32), 2),
+    TensorTile((2, 2), (32, 32), 4))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -178,7 +184,7 @@ def tensor_products(work: Work, machine: Machine, device: Device) -> Iterator[Ca
     if (found := _best(r, work, device)) is None:
         return
     least = moved(work.statement)
-    for tile in TILES:
+    for tile in TILES + MORE_TILES * (work.wish is EVERY):
         depth = found.depth
         if tile.instruction not in device.instructions or (tile.together and not found.left.dtype.is_half):
             continue

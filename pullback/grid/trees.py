@@ -62,7 +62,7 @@ from pullback.loops.plain.builder import KernelBuilder, Work, flat_index
 from pullback.loops.plain.candidates import Candidate, Declined
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.program.nodes import Copy, For, If, Kernel, Let, LetIndex, Store
-from pullback.loops.program.schedule import Step
+from pullback.loops.program.schedule import EVERY, Step
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import (
     Bound,
@@ -92,7 +92,7 @@ def trees(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
     r = reduction(work.statement)
     if r is None:
         return
-    for plan in plans(r, statement_cycles(r.build, machine), device):
+    for plan in plans(r, statement_cycles(r.build, machine), device, work.wish is EVERY):
         stored = ((Grid(axes_of((*r.build.vars, *r.total.vars))), Threads((THREADS,))),) * r.checked
         yield Candidate("tree" if plan.runs == 1 else "trees", plan.cycles + r.checked * device.launch,
                         partial(_build, r, plan), parts_schedule([*stored, *plan.parts]))  # fmt: skip
@@ -116,10 +116,14 @@ class Plan(NamedTuple):
     parts: tuple[tuple[Step, ...], ...]
 
 
-def plans(r: Reduction, whole: float, device: Device) -> Iterator[Plan]:
-    """The plans for a reduction, given the cycles that it takes on a processor core."""
+def plans(r: Reduction, whole: float, device: Device, every: bool = False) -> Iterator[Plan]:
+    """The plans for a reduction, given the cycles that it takes on a processor core.
+
+    Args:
+        every: whether to give groups of all sizes, for tuners.
+    """
     wide = r.total.arg.dtype.bits > 32
-    for variables, lanes in _lanes(r):
+    for variables, lanes in _lanes(r, every):
         blocks = -(-r.results // lanes.results)
         asked = traffic(r.build, _warp(r, variables, lanes))
         for runs in {1, _runs(r, blocks, lanes)}:
@@ -132,12 +136,14 @@ def plans(r: Reduction, whole: float, device: Device) -> Iterator[Plan]:
             yield Plan(cycles, variables, lanes, runs, second, _parts(r, variables, lanes, runs, second))
 
 
-def _lanes(r: Reduction) -> Iterator[tuple[tuple[Var, ...], Lanes]]:
+def _lanes(r: Reduction, every: bool) -> Iterator[tuple[tuple[Var, ...], Lanes]]:
     """Orders of results, and threads of a group, that may be worthwhile."""
     own = r.build.vars
     if r.terms >= 2 * LEAST:
         threads = LEAST
         while threads < MOST and threads * 4 <= r.terms:
+            if every:
+                yield own, Lanes(threads)
             threads *= 2
         yield own, Lanes(threads)
     if not any(g.free.issuperset((*r.build.vars, *r.total.vars)) for g in walk(r.total.arg) if isinstance(g, ir.Get)):

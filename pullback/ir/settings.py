@@ -13,6 +13,7 @@ Specialize = Literal["auto", "always", "never"]
 SPECIALIZE: Final[tuple[Specialize, ...]] = get_args(Specialize)
 Precision = Literal["f32", "tf32"]
 PRECISIONS: Final[tuple[Precision, ...]] = get_args(Precision)
+Tune = bool | Literal["libraries"]
 
 # From the fastest to the smallest; no mode needs more memory than the one before:
 # fastest   the fastest order
@@ -38,6 +39,8 @@ class Settings:
         debug: whether statements stay as written, and every result is tested for NaN and infinity.
         specialize: whether C is compiled for the sizes of each call.
         precision: the numbers that products of f32 may be computed with: "tf32" permits 10 bits of mantissa.
+        tune: whether kernels of devices take the schedules that were measured as the fastest; with "libraries" also
+            products of the maker's libraries.
         device: the device of calls, such as "cuda:0"; "" for that of the arguments. With "!" it runs nowhere else.
     """
 
@@ -51,12 +54,14 @@ class Settings:
     debug: bool = False
     specialize: Specialize = "auto"
     precision: Precision = "f32"
+    tune: Tune = False
     device: str = ""
 
     @property
     def text(self) -> str:
         """The settings that a program's derivatives and C depend on."""
         more = (self.precision,) * (self.precision != "f32") + ("swap",) * bool(self.swap)
+        more += (f"tune {self.tune}",) * bool(self.tune)
         more += (f"workspace {self.workspace_limit}",) * (self.workspace_limit is not None)
         return str((self.exact, self.memory_limit, self.memory, self.donate, *more))
 

@@ -59,7 +59,7 @@ class DeviceKernel:
         if policy.backend() != "c" or has_empty_extent(self._program, {}):
             self._is_refused = True
             return
-        from pullback.runtime.device.executor import compile_on
+        from pullback.runtime.device.loading import compile_on
 
         is_wish = default_place() == self._device and not policy.device(None).endswith("!")
         self._executable = compile_on(self._device if is_wish else f"{self._device}!", self._program, {})

@@ -204,7 +204,7 @@ def _is_own(s: os.stat_result, others: int = OTHERS_WRITE) -> bool:
 
 # Whole cache ----------------------------------------------------------------------------------------------------
 
-KINDS = ("programs", "libraries", "objects", "derived", "compilers", "refused", "cubins")
+KINDS = ("programs", "libraries", "objects", "derived", "compilers", "refused", "cubins", "tuned")
 ABANDONED = 3600.0
 
 

@@ -28,7 +28,7 @@ from pullback.loops.memory.ordering import schedule
 from pullback.loops.memory.plan import MemoryPlan, plan
 from pullback.loops.memory.swapping import swapped
 from pullback.loops.memory.verify import verify_function
-from pullback.loops.plain.candidates import Chooser
+from pullback.loops.plain.candidates import Chooser, Preference
 from pullback.loops.plain.lower import Templates, lower
 from pullback.loops.plain.unroll import unroll_copies
 from pullback.loops.program.nodes import Function, Kernel
@@ -65,7 +65,8 @@ def mathematics(s: ir.Statement) -> tuple[str, ...]:
 
 def lower_program(program: ir.Program, dims: Mapping[str, int], comments: bool = True,
                   machine: Machine = GENERIC, canonical: bool = False, threaded: bool = False,
-                  timed: bool = False, device: Device | None = None, ready: Ready | None = None) -> Lowered:
+                  timed: bool = False, device: Device | None = None, ready: Ready | None = None,
+                  prefer: Preference | None = None) -> Lowered:
     """Optimize, lower and plan a program for dims, in the first form within its memory limit.
 
     Dims without a value become arguments of its function; statements then keep their order.
@@ -78,8 +79,10 @@ def lower_program(program: ir.Program, dims: Mapping[str, int], comments: bool =
         timed: whether the last results are times between statements; see `runtime.stamps`.
         device: the target device; the machine is then `SCALAR`.
         ready: for threads, is called with kernels as soon as they are final, and with none at the end.
+        prefer: chooses kernels of a device before the estimates do.
     """
-    settings = _Settings(comments, machine if device is None else SCALAR, canonical, threaded, timed, device, ready)
+    settings = _Settings(comments, machine if device is None else SCALAR, canonical, threaded, timed, device, ready,
+                         prefer)  # fmt: skip
     return _Forms(program, dims, settings).first_that_fits(asked_mode(program), program.settings.memory_limit)
 
 
@@ -102,6 +105,7 @@ class _Settings:
     timed: bool = False
     device: Device | None = None
     ready: Ready | None = None
+    prefer: Preference | None = None
 
 
 class _Forms:
@@ -168,7 +172,8 @@ class _Forms:
     def _lowered(self, form: _Form, ready: Ready | None) -> Lowered:
         machine, needs, device = self.machine, self._needs(), self.settings.device
         optimized = self._optimized(form) if device is None else store_rounded(self._optimized(form))
-        choose, spread = (chooser(machine), None) if device is None else _for_device(device, self.program.settings)
+        choose, spread = (chooser(machine), None) if device is None else (
+            _for_device(device, self.program.settings, self.settings.prefer))
         choose = replace(choose, workspace=self.program.settings.workspace_limit)
         if form.mode != "fastest":
             with stage("schedule"):
@@ -214,13 +219,26 @@ class _Forms:
         return self._prepared[key]
 
 
-def _for_device(device: Device, settings: Settings) -> tuple[Chooser, Callable[[Function], Function]]:
+def device_for(device: Device, settings: Settings) -> Device:
+    """The device with what the settings permit."""
+    return replace(device, tf32=settings.precision == "tf32", libraries=settings.tune == "libraries")
+
+
+def _for_device(device: Device, settings: Settings,
+                prefer: Preference | None) -> tuple[Chooser, Callable[[Function], Function]]:
     """The chooser for a device, and the function that moves loops there."""
     from pullback.grid.function import on_device  # most processes use no device
     from pullback.grid.table import device_chooser
 
-    device = replace(device, tf32=settings.precision == "tf32")
-    return device_chooser(device), lambda function: on_device(function, device)
+    own = device_for(device, settings)
+    return replace(device_chooser(own), prefer=prefer), lambda function: on_device(function, own)
+
+
+def lower_as_preferred(program: ir.Program, device: Device, prefer: Preference) -> Lowered:
+    """Lower an optimized program for a device, with the kernels that a tuner tries."""
+    choose, spread = _for_device(device, program.settings, prefer)
+    with deep_recursion(), uncollected(), in_order(program.settings.exact):
+        return _planned(program, spread(lower(program, None, choose)))
 
 
 def _planned(program: ir.Program, function: Function, mode: MemoryMode = "fastest") -> Lowered:

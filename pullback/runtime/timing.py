@@ -17,16 +17,19 @@ from numpy.typing import NDArray
 from pullback.codegen.target import Printing
 from pullback.codegen.targets import C
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Var
+from pullback.ir.program import Program
 from pullback.ir.types import dtype_named
 from pullback.loops.memory.plan import plan
+from pullback.loops.plain.lower import lower
 from pullback.loops.program.nodes import Call, For, Function, Kernel, Stmt
 from pullback.loops.program.values import View
-from pullback.machine import Machine
+from pullback.loops.strategies.table import chooser
+from pullback.machine import Machine, native
 from pullback.runtime.buffer import address, aligned_bytes
 from pullback.runtime.load import Entry, loaded
 from pullback.runtime.record import Parameter, Record
 
-__all__ = ["Called", "arguments", "in_turns", "kernel_seconds"]
+__all__ = ["Called", "arguments", "in_turns", "kernel_seconds", "on_processor"]
 
 SLICE: Final = 2e-4  # seconds of a measurement, long enough for the clock's resolution
 
@@ -87,6 +90,16 @@ def in_turns(called: Sequence[Called], budget: float = 1.0, rounds: int = 300) -
             n = (k + turn) % len(called)
             best[n] = min(best[n], called[n].seconds())
     return best
+
+
+def on_processor(program: Program, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """The results of an optimized program in C for this processor."""
+    machine = native()
+    function = replace(lower(program, None, chooser(machine)), machine=machine)
+    source = C.source(function, plan(function), Printing("canonical", comments=False))
+    called = Called(replace(Record.of(function, source), units=(source.text,), straight=False), inputs)
+    called.seconds()
+    return called.outputs
 
 
 def kernel_seconds(kernel: Kernel, machine: Machine, budget: float = 0.05) -> float:

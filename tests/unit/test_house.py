@@ -128,14 +128,14 @@ def test_proofs_keep_a_bounded_number_of_indices() -> None:
     assert proofs.prove_nonnegative.cache_info().currsize <= 1 << 16
 
 
-LOOPS_LINES = 14_754
+LOOPS_LINES = 14_824
 """Lines of `loops/`: a bound that only goes down; 10,000 is what it is to be. Only tensor cores raised it, by 140: five
 statements, and slots of buffers; swapping, by 220, of which 60 were in `memory/` before; compiling while later kernels
 are lowered, by 80; updates of stretches in place, by 12; by 227 what hand-written C did better: sums along diagonals,
 shared reciprocals, checks of indices in vectors; by 367 stages of stencils as one loop; by 58 updates of some rows and
 columns in place; by 373 loops of open sizes on threads: rows that are changed, loops side by side, moved data; and by
 140 steps of sums that lie in borders of zeros; by 135 tiles that end with triangles, and products of which a half is
-read."""
+read; by 70 the choices of a tuner, and the products that a library may compute."""
 
 def test_loops_become_no_larger() -> None:
     """Files have at most 600 lines, functions 60 and 7 parameters (but `self`), all together no more than before."""
@@ -157,10 +157,11 @@ def test_loops_become_no_larger() -> None:
     assert (long, wide) == (set(), set())
 
 
-FRONT_LINES = 18_152
+FRONT_LINES = 18_163
 """Lines of the four rooms of the front: only a feature raises it (words: 20, devices: 96, refusals: 90, writes in
 place: 400, NumPy's forms of calls: 250, generic dataclasses: 10, calls step by step: 160, weights of graphs: 50,
-types of arrays and calls: 95, swapping and limits of working memory: 30, steps from data: 110)."""
+types of arrays and calls: 95, swapping and limits of working memory: 30, steps from data: 110,
+measured schedules: 9)."""
 
 
 def test_the_front_becomes_no_larger() -> None:

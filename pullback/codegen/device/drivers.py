@@ -55,7 +55,7 @@ class Driver:
             program's name.
         text: the functions that all programs use.   kernel: those of programs that have kernels.
         copy, zero, request: functions for programs that use them.
-        graphs: those for graphs; empty if the driver has none.
+        graphs: those for graphs; empty if the driver has none.   library: those for products of a library.
         taken: the names that this text defines, in addition to those of all drivers.
     """
 
@@ -72,6 +72,7 @@ class Driver:
     stream: str
     declaration: str
     graphs: str = ""
+    library: str = ""
     array: str = ""
     address: str = "{1}"
     arrays: str = ""
@@ -221,6 +222,27 @@ static int zero(void *at, size_t bytes, STREAM stream) {
 
 static int request(KERNEL kernel, int bytes) {
     return -cu.FuncSetAttribute(kernel, 8, bytes); /* 8: the most bytes of shared memory that a launch may add */
+}
+""",
+    library="""\
+
+/* Products by cuBLASLt, as `runtime/device/cublas.py` has prepared them. */
+struct product { const void *what, *right, *left, *out, *how, *one, *zero; };
+struct products {
+    int (*matmul)(void *, const void *, const void *, const void *, const void *, const void *, const void *,
+                  const void *, const void *, const void *, void *, const void *, const void *, void *, size_t, STREAM);
+    void *handle, *workspace;
+    size_t workspace_bytes;
+    const struct product *each;
+    int failed;
+};
+
+/* Returns 0 if the library computes the product. */
+static int multiply(struct products *all, int k, const void *left, const void *right, void *out, STREAM stream) {
+    if (!all || all->failed) return 1;
+    const struct product *const p = &all->each[k];
+    return all->failed = all->matmul(all->handle, p->what, p->one, right, p->right, left, p->left, p->zero, out, p->out,
+                                     out, p->out, p->how, all->workspace, all->workspace_bytes, stream);
 }
 """,
     graphs="""\

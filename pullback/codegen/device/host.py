@@ -28,8 +28,9 @@ from pullback.codegen.device.kernels import Kernels
 from pullback.codegen.target import Printing
 from pullback.grid.estimates import launches
 from pullback.loops.memory.plan import MemoryPlan
+from pullback.loops.program.library import LibraryProduct
 from pullback.loops.program.nodes import Call, Copy, Fill, Function, If, Stmt, walk
-from pullback.loops.program.values import Buffer, Load, walk_value
+from pullback.loops.program.values import Buffer, Load, View, walk_value
 
 ALIGNED: Final = 256
 START: Final = 16  # arrays of the caller begin at multiples of it, where a kernel needs that
@@ -65,6 +66,14 @@ static int failed_check(const void *at, int64_t *fault, STREAM stream) {
 }
 """
 
+USE: Final = """\
+
+/* Lets a library compute products; NULL for none. */
+void {name}_use(struct {name} *self, struct products *products) {{
+    self->products = products;
+}}
+"""
+
 _OWN: Final = frozenset((
     "device", "stream", "self", "on", "memory", "arrays", "attach", "enter", "leave", "load", "kernel", "detach",
     "release", "allocate", "freed", "send", "fetch", "copy", "zero", "wait_for", "look", "request", "failed_check",
@@ -72,7 +81,7 @@ _OWN: Final = frozenset((
     "drop_graphs", "find_graphs", "found", "fault", "status", "made", "image", "OK", "LAUNCH", "LAUNCH_WITH", "ARRAY",
     "NUMBER", "MEMORY_BYTES", "ARRAY_BYTES", "APART_BYTES", "ARRAYS", "INPUTS", "places", "STREAM", "KERNEL",
     "NO_DRIVER", "OLD_DRIVER", "NOT_OPEN", "NO_MEMORY", "NOT_ALIGNED", "NULL", "dlopen", "dlsym", "dlclose", "dlerror",
-    "calloc", "realloc", "free"))  # fmt: skip
+    "calloc", "realloc", "free", "products", "product", "multiply"))  # fmt: skip
 
 
 class HostExpressions(Expressions):
@@ -116,7 +125,24 @@ class HostWriter(Writer):
                 super().statement(s)
 
     def launches(self, s: Call) -> None:
-        """Add the launches of a kernel."""
+        """Add the launches of a kernel, which a library may replace."""
+        assert isinstance(self.unit, DeviceUnit)
+        product, views = s.kernel.library, dict(zip(s.kernel.params, s.arguments, strict=True))
+        if product is None or not self.unit.driver.library or not all(
+                _is_aligned(views[m.buffer]) for m in (product.left, product.right, product.out)):
+            self._launches(s)
+            return
+        if product not in self.unit.products:
+            self.unit.products.append(product)
+        given = (self.expressions.pointer(views[m.buffer].buffer, views[m.buffer].offset)
+                 for m in (product.left, product.right, product.out))  # fmt: skip
+        self.line(f"if (multiply(self->products, {self.unit.products.index(product)}, {', '.join(given)}, stream)) {{")
+        self.depth += 1
+        self._launches(s)
+        self.depth -= 1
+        self.line("}")
+
+    def _launches(self, s: Call) -> None:
         assert isinstance(self.unit, DeviceUnit)
         e, views = self.expressions, dict(zip(s.kernel.params, s.arguments, strict=True))
         numbers = dict(zip(s.kernel.indices, s.index_values, strict=True))
@@ -131,6 +157,11 @@ class HostWriter(Writer):
                 self.line(f"LAUNCH({', '.join(given)});")
 
 
+def _is_aligned(v: View) -> bool:
+    """Whether a view begins at a multiple of `START` in its buffer."""
+    return all(k * v.buffer.dtype.size % START == 0 for _, k in v.offset.terms)
+
+
 class DeviceUnit(Unit):
     """A device program being printed."""
 
@@ -141,9 +172,15 @@ class DeviceUnit(Unit):
         self.own = _OWN | self.driver.taken
         if self.name in self.own:
             self.name += "_"
-        parts = *self.driver.openings, "enqueue", "close", "messages"
+        parts = *self.driver.openings, "enqueue", "close", "messages", "use"
         self.taken |= {self.name, *(f"{self.name}_{part}" for part in parts)}
         self.kernels = Kernels(self, words)
+        self.products: list[LibraryProduct] = []
+
+    @property
+    def aligned(self) -> bool:
+        """Whether arrays of the caller must begin at multiples of `START`; known when all kernels are printed."""
+        return self.kernels.aligned or bool(self.products)
 
     @cached_property
     def has_graphs(self) -> bool:
@@ -215,6 +252,7 @@ def host_text(unit: DeviceUnit) -> HostText:
     enqueued, enqueue = _enqueue(unit, checks)
     count = len(unit.function.given) + len(unit.function.outputs) + checks
     members = "".join(f"    KERNEL {k};\n" for k in kernels) + "    struct graphs graphs;\n" * unit.has_graphs
+    members += "    struct products *products;\n" * bool(unit.products)
     parts = [
         f'#include "{name}.h"\n\n#include <dlfcn.h>\n#include <stddef.h>\n\n{MEMORY}',
         f"enum {{ NO_DRIVER = {NO_DRIVER}, OLD_DRIVER = {OLD_DRIVER}, NOT_OPEN = {NOT_OPEN}, ",
@@ -224,11 +262,11 @@ def host_text(unit: DeviceUnit) -> HostText:
         driver.blocks.format(count + 2), driver.text, driver.kernel * bool(kernels),
         *(part for part, word in ((driver.copy, "copy("), (driver.zero, "zero("), (LOOK, "look("))
           if f"OK({word}" in inside or (part is driver.zero and checks)), CHECKED * checks,
-        driver.request * bool(unit.kernels.requested),
+        driver.request * bool(unit.kernels.requested), driver.library * bool(unit.products),
         _small(unit) * unit.has_graphs, driver.graphs * unit.has_graphs,
         f"\nstruct {name} {{\n    struct device on;\n{members}    char *memory, *arrays;\n}};\n",
-        run, _queue(unit) * unit.has_graphs, _open(unit, kernels, places), driver.extra[1].format(name=name), entry,
-        enqueue]  # fmt: skip
+        run, _queue(unit) * unit.has_graphs, _open(unit, kernels, places), driver.extra[1].format(name=name),
+        USE.format(name=name) * bool(unit.products), entry, enqueue]  # fmt: skip
     return HostText(fit("".join(parts)), (called, enqueued), places.memory_bytes, array_bytes)
 
 
@@ -384,7 +422,7 @@ def _enqueue(unit: DeviceUnit, checks: bool) -> tuple[str, str]:
     params = [f"struct {unit.name} *self", f"{driver.stream}stream", *given]
     passed = ["self", "stream", *(driver.address.format(k, a) for k, a in enumerate(arrays))]
     places = " | ".join(f"(uintptr_t){names(b, b.name)}" for b in (*f.given, *f.outputs) if b.bytes)
-    first = [f"    if (({places}) % {START}) return NOT_ALIGNED;"] * unit.kernels.aligned
+    first = [f"    if (({places}) % {START}) return NOT_ALIGNED;"] * unit.aligned
     return _defined(unit, names, f"{unit.name}_enqueue", params, [],
                     f"{_started(unit)}({', '.join(passed)})", first)
 

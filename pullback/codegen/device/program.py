@@ -21,6 +21,7 @@ from pullback.codegen.device.host import (
 from pullback.codegen.device.kernels import Launch
 from pullback.device import Device
 from pullback.loops.memory.plan import MemoryPlan
+from pullback.loops.program.library import LibraryProduct
 from pullback.loops.program.nodes import Function, If, Site, kernels_of, walk
 
 
@@ -33,7 +34,7 @@ class DeviceProgram:
         kernels: the text of its kernels.   host: the host program.   header: the header of the host program.
         sites: the meaning of each return code (from 1).
         memory_bytes: its working memory on the device.   array_bytes: the memory for arrays of the host.
-        launches: its distinct launches.
+        launches: its distinct launches.   products: those that a library may compute.
     """
 
     name: str
@@ -44,6 +45,7 @@ class DeviceProgram:
     memory_bytes: int
     array_bytes: int
     launches: tuple[Launch, ...]
+    products: tuple[LibraryProduct, ...] = ()
 
     @property
     def device_bytes(self) -> int:
@@ -53,7 +55,7 @@ class DeviceProgram:
     @property
     def start(self) -> int:
         """The number of bytes of which the addresses of arguments must be multiples."""
-        return START if any(launch.aligned for launch in self.launches) else 1
+        return START if self.products or any(launch.aligned for launch in self.launches) else 1
 
 
 def device_program(function: Function, plan: MemoryPlan, words: DeviceWords, device: Device,
@@ -70,7 +72,7 @@ def device_program(function: Function, plan: MemoryPlan, words: DeviceWords, dev
     launches = dict.fromkeys(x for k in kernels_of(function.body) for x in unit.kernels.launches(k))
     header = _header(unit, host, device, exact)
     return DeviceProgram(unit.name, kernels, host.text, header, tuple(unit.sites), host.memory_bytes, host.array_bytes,
-                         tuple(launches))
+                         tuple(launches), tuple(unit.products))
 
 
 HEADER: Final = """\
@@ -139,7 +141,7 @@ def _header(unit: DeviceUnit, host: HostText, device: Device, exact: bool) -> st
         memory=host.memory_bytes, arrays_bytes=host.array_bytes, called=called, enqueued=declared, given=driver.arrays,
         but=", except for conditions that are computed on the device" * looks,
         repeated="\n   Repeated calls with the same arrays are one launch of a graph." * unit.has_graphs,
-        fault=fault * unit.kernels.checks, aligned=aligned * unit.kernels.aligned,
+        fault=fault * unit.kernels.checks, aligned=aligned * unit.aligned,
         declaration=driver.declaration, file=driver.file, errors=driver.errors,
         extra=driver.extra[0].format(name=name), no_driver=NO_DRIVER, old_driver=OLD_DRIVER, not_open=NOT_OPEN,
         no_memory=NO_MEMORY, failures=f"   Returns also\n{failures}" if failures else "")  # fmt: skip

@@ -18,12 +18,12 @@ from pullback.loops.analysis.joined import elements
 from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.program.cover import typical, typical_count
 from pullback.loops.program.nodes import Kernel
-from pullback.loops.program.schedule import PLAIN, Chosen, Schedule, Wish
+from pullback.loops.program.schedule import EVERY, PLAIN, Chosen, Schedule, Wish
 from pullback.loops.program.values import View
 from pullback.machine import Machine
 from pullback.records import dataclass, replace
 
-__all__ = ["Candidate", "Chooser", "Declined", "Strategies", "Strategy"]
+__all__ = ["Candidate", "Chooser", "Declined", "Preference", "Strategies", "Strategy"]
 
 
 CALL: Final = 10.0  # the overhead of a kernel call
@@ -59,6 +59,8 @@ class Candidate:
 
 
 Strategy = Callable[[Work, Machine], Iterable[Candidate]]
+Preference = Callable[[Work, Callable[[], list[Candidate]]], Candidate | None]
+"""A choice among all candidates for some work, which the second argument gives; None for the cheapest."""
 
 
 Head = Callable[[Sequence[ir.Statement]], int]
@@ -112,12 +114,14 @@ class Chooser:
         strategies: the sources of candidates.
         wish: the candidate to take if it exists, for experiments.
         workspace: the most bytes of working memory of a kernel, such as packed panels; None for any.
+        prefer: chooses before the estimates do, as a tuner has measured.
     """
 
     machine: Machine
     strategies: Strategies
     wish: Wish | None = None
     workspace: int | None = None
+    prefer: Preference | None = None
 
     @property
     def head(self) -> Head:
@@ -126,10 +130,7 @@ class Chooser:
 
     def candidates(self, work: Work) -> list[Candidate]:
         """All candidates: the wished one, then by cost; ties keep the order of the strategies."""
-        found = self._offered(work)
-        if found and (len(work.statements) > 1 or isinstance(work.statement, ir.Fold)):
-            found.append(self._apart(work))
-        found.sort(key=lambda c: c.cycles)
+        found = self._by_cost(work)
         usual = [c for c in found if c.has_run]
         if self.wish is None:
             return usual
@@ -137,6 +138,16 @@ class Chooser:
         offered = found if wish is PLAIN else self._offered(replace(work, wish=wish))
         wished = [c for c in offered if c.name == name and c.schedule.has(wish)]
         return [*wished, *(c for c in usual if not wished or c.name != name)]
+
+    def every(self, work: Work) -> list[Candidate]:
+        """All candidates that have run on a device by cost, also those that only tuners try."""
+        return [c for c in self._by_cost(replace(work, wish=EVERY)) if c.has_run]
+
+    def _by_cost(self, work: Work) -> list[Candidate]:
+        found = self._offered(work)
+        if found and (len(work.statements) > 1 or isinstance(work.statement, ir.Fold)):
+            found.append(self._apart(work))
+        return sorted(found, key=lambda c: c.cycles)
 
     def _offered(self, work: Work) -> list[Candidate]:
         """The permitted candidates of the strategies, in their order."""
@@ -165,6 +176,8 @@ class Chooser:
             Declined: there is no kernel, or the statements are best done one by one.
         """
         asked = self.candidates(work)
+        if self.prefer is not None and (own := self.prefer(work, lambda: self.every(work))) is not None:
+            asked = [own, *asked]
         for k, c in enumerate(asked):
             builder = KernelBuilder(work, comment)
             try:

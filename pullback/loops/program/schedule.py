@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from pullback.records import dataclass, field
 
-__all__ = ["PLAIN", "Block", "Chosen", "Exchange", "Fuse", "Mask", "Numbered", "Pack", "Schedule", "Split",
-           "Step", "Tile", "Vector", "Wish"]  # fmt: skip
+__all__ = ["EVERY", "PLAIN", "Block", "Chosen", "Every", "Exchange", "Fuse", "Mask", "Numbered", "Pack", "Schedule",
+           "Split", "Step", "Tile", "Vector", "Wish"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,14 @@ class Numbered(Step):
 
 
 @dataclass(frozen=True)
+class Every(Step):
+    """A wish for all schedules that a strategy for devices can build, for tuners."""
+
+    def __str__(self) -> str:
+        return "every"
+
+
+@dataclass(frozen=True)
 class Schedule:
     """Steps in order."""
 
@@ -142,6 +150,7 @@ class Schedule:
 
 
 PLAIN = Schedule()
+EVERY = Schedule((Every(),))
 
 
 @dataclass(frozen=True)

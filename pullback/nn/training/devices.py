@@ -25,8 +25,8 @@ from pullback.nn.training.step import BACKWARD, Carry, Updates, pair, seconds_of
 from pullback.nn.training.sums import Sums
 from pullback.runtime.device.array import device_put, ranged
 from pullback.runtime.device.driver import Gpu
-from pullback.runtime.device.executor import alike
 from pullback.runtime.device.listing import gpu, named
+from pullback.runtime.device.loading import alike
 from pullback.source import user_position
 from pullback.tracing import tree
 

@@ -8,4 +8,7 @@ opencl.py     OpenCL's devices
 listing.py    the devices of all drivers
 array.py      arrays on a device, shared by DLPack
 executor.py   calls
+loading.py    programs by device
+tuner.py      schedules that are measured; schedules.py keeps them, stopwatch.py has their times
+cublas.py     products by cuBLASLt
 """

@@ -1,16 +1,17 @@
 """CUDA's devices: its driver by ctypes.
 
-The driver is loaded on first use. `ENTRIES` has every entry point that is called from Python. The host program of a
-function calls others (`codegen/device/drivers.py`).
+The driver is loaded on first use. `ENTRIES` and `MEASURING` have every entry point that is called from Python. The host
+program of a function calls others (`codegen/device/drivers.py`).
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, Structure, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import cached_property
 from typing import Any, Final
 
@@ -58,11 +59,23 @@ ENTRIES: Final[dict[str, tuple[Any, ...]]] = {
     "cuEventQuery": (_P,),
     "cuEventDestroy_v2": (_P,),
 }
+MEASURING: Final[dict[str, tuple[Any, ...]]] = {  # only the tuner calls these
+    "cuEventElapsedTime": (_A(c_float), _P, _P),
+    "cuEventSynchronize": (_P,),
+    "cuGraphDestroy": (_P,),
+    "cuGraphExecDestroy": (_P,),
+    "cuGraphInstantiateWithFlags": (_A(_P), _P, c_uint64),
+    "cuGraphLaunch": (_P, _P),
+    "cuStreamBeginCapture_v2": (_P, c_int),
+    "cuStreamDestroy_v2": (_P,),
+    "cuStreamEndCapture": (_P, _A(_P)),
+}
 PEERS: Final = "cuMemcpyPeerAsync"  # the one that a driver may lack: then copies go through the host
 OLDEST: Final = 12_000  # the oldest driver, as cuDriverGetVersion counts: CUDA 12.0
 INVALID_IMAGE: Final = frozenset((200, 209, 218, 222, 223))  # of code for another device, or of a newer compiler
 NO_DEVICE: Final = 100
 MAJOR, MINOR = 75, 76  # attributes of a device: its compute capability
+MULTIPROCESSORS: Final = 16
 MOST_SHARED: Final = 97  # and the bytes of shared memory that a group may request
 ON_DEVICE: Final = 2  # the kind of memory
 
@@ -81,6 +94,7 @@ class Driver:
 
     Attributes:
         version: as cuDriverGetVersion counts, 1000 for a major version.
+        has_peers: whether devices copy from each other.   measures: whether kernels can be measured.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
@@ -90,9 +104,9 @@ class Driver:
             DeviceError: [E418] the driver is too old, or has no device.
         """
         self._entries: dict[str, Any] = {}
-        for name, kinds in ENTRIES.items():
+        for name, kinds in (ENTRIES | MEASURING).items():
             entry = getattr(library, name, None)
-            if entry is None and name == PEERS:
+            if entry is None and (name == PEERS or name in MEASURING):
                 continue
             if entry is None:
                 raise unusable(f"the driver is too old: it has no {name}", UPDATE)
@@ -102,6 +116,7 @@ class Driver:
         self("cuDriverGetVersion", byref(version))
         self.version = version.value
         self.has_peers = PEERS in self._entries
+        self.measures = MEASURING.keys() <= self._entries.keys()
         if self.version < OLDEST:
             raise unusable(f"the driver is too old: it is for CUDA {_text(self.version)}", UPDATE)
         try:
@@ -171,6 +186,8 @@ class CudaGpu(Gpu):
         architecture = f"sm_{major}{minor}" + "a" * (major >= 9)
         entry = DeviceEntry(f"cuda:{number}", title.value.decode(), memory.value, architecture)
         super().__init__(number, entry, cuda_model(architecture, self._attribute(MOST_SHARED)))
+        about = 1 << round(math.log2(max(1, self._attribute(MULTIPROCESSORS))))
+        self.family = f"{architecture} with about {about} multiprocessors" if cuda.measures else ""
 
     @property
     def opening(self) -> tuple[str, tuple[Any, ...]]:

@@ -76,6 +76,7 @@ class Gpu(ABC):
         opening: the function of a host program that opens it here, and the last arguments of this function.
         keeps: whether freed memory is kept for later arrays.
         has_peers: whether devices copy from each other; otherwise copies go through the host.
+        family: the devices that share measured schedules; empty if kernels are not measured.
     """
 
     kind: ClassVar[str]
@@ -86,6 +87,7 @@ class Gpu(ABC):
     largest = sys.maxsize
     keeps: ClassVar[bool] = False
     has_peers = False
+    family = ""
 
     def __init__(self, number: int, entry: DeviceEntry, model: Device) -> None:
         self.number, self.entry, self.model = number, entry, model

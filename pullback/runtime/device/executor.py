@@ -6,29 +6,27 @@ import ctypes
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakValueDictionary
 
 import numpy as np
 
-from pullback.codegen.device.program import DeviceProgram, device_program
-from pullback.device import FALLS_BACK
-from pullback.errors import CompilerError, DeviceError, PullbackError
+from pullback.codegen.device.program import DeviceProgram
+from pullback.errors import DeviceError, PullbackError
 from pullback.ir import nodes as ir
-from pullback.ir.program import program_of
 from pullback.ir.types import DType, dtype_named
 from pullback.memory.rows import BufferRow
 from pullback.memory.table import MemoryTable, memory_table
 from pullback.runtime.buffer import NDArray, address, prepared
 from pullback.runtime.device.array import DeviceArray, Memory, Pending, aligned, described, no_memory, sent
+from pullback.runtime.device.cublas import products
 from pullback.runtime.device.driver import Gpu, StatusError
 from pullback.runtime.device.entry import DeviceCall, has_complex
-from pullback.runtime.device.export import loops_for
-from pullback.runtime.device.listing import gpu, named
+from pullback.runtime.device.listing import named
+from pullback.runtime.device.schedules import say
 from pullback.runtime.emit import Lowered
 from pullback.runtime.executor import check_error
 from pullback.runtime.record import Parameter, Record
@@ -73,6 +71,7 @@ class DeviceExecutable:
     Attributes:
         record: the C of its host program, and the arrays that a call takes and returns.
         lowered: its loops and its memory plan.
+        library: the products that a library computes in place of kernels; None for none.
     """
 
     workers, in_place = 1, ()
@@ -85,7 +84,7 @@ class DeviceExecutable:
             OutOfMemoryError: [E421] there is no room for its working memory.
         """
         self.gpu, self.lowered, self.program = gpu, lowered, program
-        self._known = known  # `_LOADED` has its identity
+        self._known = known  # `loading` has its identity
         f = lowered.function
         text = program.host.replace(f'#include "{program.name}.h"\n', program.header)
         self.record = Record((text,), program.name, program.memory_bytes, len(program.sites),
@@ -112,6 +111,11 @@ class DeviceExecutable:
         if refused := gpu.refusal(name, -status, library):
             raise refused
         self._check(status, self._working_rows)
+        self.library = products(gpu, program.products, name) if program.products else None
+        if self.library is not None:
+            use = library[f"{name}_use"]
+            use.argtypes, use.restype = [ctypes.c_void_p, ctypes.c_void_p], None
+            use(self._handle, ctypes.addressof(self.library.struct))
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         handle = getattr(self, "_handle", None)
@@ -122,6 +126,8 @@ class DeviceExecutable:
                 if self._is_busy:
                     self.gpu.wait()
             self._close(handle)
+            if library := getattr(self, "library", None):
+                library.close()
         self.gpu.reserve(-getattr(self, "_reserved", 0))
 
     def _reserve(self, count: int, rows: Any) -> None:
@@ -193,6 +199,7 @@ class DeviceExecutable:
             status = self._run(self._handle, *places)
             status = self._with_room(status, lambda: self._run(self._handle, *places))
         self._check(status, self._array_rows, fault)
+        self._note_library()
         return results
 
     def enqueued(self, inputs: Sequence[Any]) -> list[DeviceArray]:
@@ -201,6 +208,20 @@ class DeviceExecutable:
                                 self.gpu, prepared(a, p.name, dtype_named(p.dtype).numpy, p.shape),
                                 dtype_named(p.dtype), p.name)
                             for a, p in zip(inputs, self.record.inputs, strict=True)])  # fmt: skip
+
+    def repeated(self, given: Sequence[DeviceArray], results: Sequence[DeviceArray]) -> Callable[[int], None]:
+        """A function that queues a call with fixed arrays of this device on a stream, for measurements.
+
+        The results of index checks are not read.
+        """
+        own = [Memory(self.gpu, FAULT_BYTES, self.program.name)] * bool(self.program.sites)
+        places = [a.at for a in (*given, *results)] + [m.at for m in own]
+
+        def queue(stream: int, kept: Any = (given, results, own)) -> None:
+            with self._lock:
+                self._check(self._enqueue(self._handle, stream, *places), self._working_rows)
+
+        return queue
 
     def queued(self, given: Sequence[DeviceArray]) -> list[DeviceArray]:
         """Call the program with arrays of this device, without waiting."""
@@ -220,6 +241,7 @@ class DeviceExecutable:
             if status:
                 status = self._with_room(status, lambda: self._enqueue(self._handle, gpu.stream, *places))
         self._check(status, self._working_rows)
+        self._note_library()
         gpu.begin()
         for a in given:
             if not isinstance(a.memory, Memory):
@@ -241,6 +263,12 @@ class DeviceExecutable:
             count, found = rows()
             raise no_memory(self.gpu, self.program.name, count, found)
         raise self.gpu.failure(self.program.name, -status)
+
+    def _note_library(self) -> None:
+        """Warn if a library failed in a call; kernels have computed its products."""
+        if self.library is not None and self.library.failed:
+            say(f"{self.program.name}: cuBLASLt fails with status {self.library.failed}; kernels compute products on "
+                f"{self.gpu.name}")
 
     def _working_rows(self) -> tuple[int, list[str]]:
         """The bytes of working memory, and the first row of the memory table that does not fit."""
@@ -281,49 +309,6 @@ def _result(p: Parameter, name: str) -> tuple[tuple[int, ...], DType, int, str]:
 
 def _row(r: BufferRow) -> str:
     return f"{r.name} : {r.dims}, {r.bytes:,} bytes"
-
-
-_LOADED: WeakValueDictionary[Any, DeviceExecutable] = registered(WeakValueDictionary(), "living programs")
-
-
-def compile_on(where: str, known: ir.Known, dims: Mapping[str, int]) -> DeviceExecutable | None:
-    """Compile a program for a device and numbers for all sizes.
-
-    Args:
-        where: a device, such as "cuda:0"; with "!" at the end it must run there.
-    Returns:
-        The program; None if it runs on the processor after a warning.
-    Raises:
-        PullbackError: it must run there, and cannot.
-    """
-    try:
-        found = gpu(named(where))
-        key = id(known), tuple(dims.items()), found.name
-        made = _LOADED.get(key)
-        if made is None:
-            made = _LOADED[key] = _compiled_on(found, known, dims, key[:2])
-        return made
-    except (DeviceError, CompilerError) as error:
-        if where.endswith("!") or error.code not in FALLS_BACK:
-            raise
-        warn_once(known.name, error)
-        return None
-
-
-def _compiled_on(gpu: Gpu, known: ir.Known, dims: Mapping[str, int], key: tuple[Any, ...]) -> DeviceExecutable:
-    program = program_of(known)
-    exact = program.settings.exact
-    others = [e for (*k, _), e in [*_LOADED.items()] if tuple(k) == key and alike(e.gpu, gpu)]
-    if others:  # its loops and its text are those of another device
-        return DeviceExecutable(gpu, known, others[0].lowered, others[0].program, gpu.image(others[0].program, exact))
-    lowered = loops_for(program, dims, gpu.model)
-    made = device_program(lowered.function, lowered.memory, gpu.words, gpu.model, comments=False, exact=exact)
-    return DeviceExecutable(gpu, known, lowered, made, gpu.image(made, exact))
-
-
-def alike(one: Gpu, other: Gpu) -> bool:
-    """Whether two devices are of one driver and one architecture, so that they run the same kernels."""
-    return one.kind == other.kind and one.model == other.model and one.entry.architecture == other.entry.architecture
 
 
 MOST_SAID: Final = 1024

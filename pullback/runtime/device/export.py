@@ -21,6 +21,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.dims import determined_dims
 from pullback.ir.foreign import Foreign
 from pullback.ir.index import Index
+from pullback.loops.plain.candidates import Preference
 from pullback.loops.program.nodes import For, Function, Procedure, Stmt, kernels_of, walk
 from pullback.runtime.device.nvrtc import compiled
 from pullback.runtime.emit import Lowered, lower_program, with_constants
@@ -96,8 +97,12 @@ def lowered_for(program: ir.Program, dims: Mapping[str, int], device: Device = H
     return with_constants(loops_for(program, dims, device), program)
 
 
-def loops_for(program: ir.Program, dims: Mapping[str, int], device: Device = H100) -> Lowered:
+def loops_for(program: ir.Program, dims: Mapping[str, int], device: Device = H100,
+              prefer: Preference | None = None) -> Lowered:
     """The loops of a program for a device; captured arrays are arguments.
+
+    Args:
+        prefer: chooses kernels before the estimates do.
 
     Raises:
         CompilerError: [E417] see `export`.
@@ -109,7 +114,7 @@ def loops_for(program: ir.Program, dims: Mapping[str, int], device: Device = H10
     if program.settings.debug:
         raise CompilerError("E417", f"{program.name}: a debug build runs on the processor", position=user_position(),
                             remedy="debug=False")  # fmt: skip
-    lowered = lower_program(program, dims, device=device)
+    lowered = lower_program(program, dims, device=device, prefer=prefer)
     refuse(lowered.function)
     return lowered
 

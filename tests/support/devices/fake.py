@@ -1,9 +1,10 @@
 """A driver and a compiler of CUDA for tests: devices that are this processor.
 
-`c/driver.cpp` takes the place of `libcuda.so.1`, `c/nvrtc.cpp` that of NVRTC. Both are compiled at first use and kept
-by their content. A process that has loaded them finds them by their names, as it would find the real ones.
+`c/driver.cpp` takes the place of `libcuda.so.1`, `c/nvrtc.cpp` that of NVRTC, and `c/cublaslt.cpp` that of cuBLASLt.
+They are compiled at first use and kept by their content. A process that has loaded the first two finds them by their
+names, as it would find the real ones.
 
-PULLBACK_TEST_CUDA=1 leaves both out: tests of devices run on the computer's own device.
+PULLBACK_TEST_CUDA=1 leaves all out: tests of devices run on the computer's own device.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from tests.support.devices import nvrtc
 
 HERE: Final = Path(__file__).parent / "c"
 SOURCES: Final = tuple(sorted(HERE.iterdir()))
-DRIVER, COMPILER = "libcuda.so.1", "libnvrtc.so.12"
+DRIVER, COMPILER, LIBRARY = "libcuda.so.1", "libnvrtc.so.12", "libcublasLt.so.12"
+_FILES: Final = {DRIVER: "driver.cpp", COMPILER: "nvrtc.cpp", LIBRARY: "cublaslt.cpp"}
 HAS_COMPILER: Final = shutil.which("g++") is not None
 REST: Final = "right on a real device so far; the rest controls the driver for tests"
 IS_REAL: Final = os.environ.get("PULLBACK_TEST_CUDA") == "1"
@@ -57,12 +59,12 @@ def _put(path: Path, content: bytes) -> None:
 
 @cache
 def built(name: str = DRIVER, flags: tuple[str, ...] = (), without: tuple[str, ...] = ()) -> Path:
-    """One of the two libraries, in a folder of its own.
+    """One of the libraries, in a folder of its own.
 
     Args:
         flags: the compiler's flags.   without: entry points to leave out, as in old drivers.
     """
-    source = "driver.cpp" if name == DRIVER else "nvrtc.cpp"
+    source = _FILES[name]
     folder = home() / hashlib.sha256(repr((name, flags, without)).encode()).hexdigest()[:16]
     if (folder / name).exists():
         return folder / name

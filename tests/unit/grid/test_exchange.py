@@ -16,7 +16,7 @@ import pullback as pb
 from pullback import Array
 from pullback.errors import CompilerError
 from pullback.runtime.device import cuda as driver
-from pullback.runtime.device import dlpack, executor, nvrtc
+from pullback.runtime.device import dlpack, executor, loading, nvrtc
 from pullback.runtime.device.array import device_put
 from tests.support.devices import fake
 
@@ -169,7 +169,7 @@ def test_what_must_run_on_a_device_is_not_interpreted(monkeypatch: pytest.Monkey
     def none(*_: object) -> None:
         raise CompilerError("E410", "there is no C compiler")
 
-    monkeypatch.setattr(executor, "compile_on", none)
+    monkeypatch.setattr(loading, "compile_on", none)
     with pytest.raises(CompilerError, match="E410"):
         pb.function(device="cuda!")(lambda x: x + 3)(W)
 

@@ -239,16 +239,16 @@ def test_what_a_device_receives(four: fake.Driver) -> None:
 
 
 def test_programs_are_lowered_once(four: fake.Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pullback.runtime.device import executor
+    from pullback.runtime.device import loading
 
     lowered: list[str] = []
-    whole = executor.loops_for
+    whole = loading.loops_for
 
     def loops_for(program: Any, *rest: Any) -> Any:
         lowered.append(program.name)
         return whole(program, *rest)
 
-    monkeypatch.setattr(executor, "loops_for", loops_for)
+    monkeypatch.setattr(loading, "loops_for", loops_for)
     tiny(on(4))
     assert sorted(lowered) == sorted({*lowered}) and len(lowered) == 4
 

@@ -459,7 +459,7 @@ int cuEventRecord(event *e, void *given) {
     if (s->capturing) return e->captured = s->capturing, 0;
     const auto m = std::make_shared<mark>(mark{s});
     e->last = m, e->captured = nullptr;
-    return put(s, [=] { return m->done = true, 0; });
+    return put(s, [=] { return m->at = elapsed, m->done = true, 0; });
 }
 /* Work up to a record. If it fails, so does its own device, and others go on. */
 static int until(const std::shared_ptr<mark> &m) {
@@ -489,7 +489,23 @@ int cuEventQuery(event *e) {
 int cuEventElapsedTime(float *out, event *a, event *b) {
     CALL(cuEventElapsedTime);
     NEED(alive.count(a) && alive.count(b), 400, "there is no such event");
-    return *out = 0, 0;
+    NEED(a->last && b->last, 400, "the event was not recorded");
+    NEED(a->done() && b->done(), 600, "the work before the event is not done");
+    return *out = (b->last->at - a->last->at) / 1e6f, 0;
+}
+/* The work of a library for tests, which touches these arrays. */
+int fake_cuda_library(void *given, int (*f)(void *), void *data, const address *arrays, const size_t *sizes, int n) {
+    CALL(cuLaunchKernel);
+    STREAM(s, given);
+    const std::vector<address> at(arrays, arrays + n);
+    for (int k = 0; k < n; ++k) INSIDE(at[k], sizes[k]);
+    return put(s, [=] {
+        permission open;
+        for (const address a : at) NEED(open.add(a, 0), 700, "the memory was freed");
+        open.settle();
+        elapsed += wanted.times.count({0, 0}) ? wanted.times.at({0, 0}) : 1000;
+        return f(data);
+    });
 }
 int cuLaunchHostFunc(void *given, void (*f)(void *), void *data) {
     CALL(cuLaunchHostFunc);

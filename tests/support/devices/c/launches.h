@@ -155,6 +155,12 @@ static int run(launch &l) {
     }
     if (wanted.order) threads = in_order(o.threads, 1), o.thread = threads.data();
     open.settle();
+    const auto own = wanted.times.find({o.groups, o.threads});
+    uint64_t cost = own == wanted.times.end() ? 1000 : own->second;
+    if (wanted.slow_after > 1) --wanted.slow_after;
+    else if (wanted.slow_after) cost = cost * wanted.slow / 100;
+    if (wanted.flicker != 100 && counts["launches timed"]++ / 50 % 7 < 3) cost = cost * wanted.flicker / 100;
+    elapsed += cost;
     const int error = guarded({l.f->from->table, &k, &o, arguments.data()});
     if (!error && !open.margins()) return refuse(700, std::string(k.name) + " writes beside an array");
     return error;

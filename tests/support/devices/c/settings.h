@@ -7,7 +7,10 @@
    fresh=255          the byte that fills new memory    late=1            work runs only when it is waited for
    fail=CALL:K:ERROR  the K-th call of this name from now fails
    lost=K             from the K-th call on that needs a context, all such calls fail
-   broken=N           device N is lost: its queued work fails, and so do calls in its context */
+   broken=N           device N is lost: its queued work fails, and so do calls in its context
+   time=GROUPSxTHREADS:NS  how long launches of so many groups and threads take by the events; 1000 ns otherwise; 0x0 for a library
+   slow=K:PERCENT     from the K-th launch from now on, launches take so many percent of their time
+   flicker=PERCENT    the first 150 of 350 launches take so many percent of their time, and so on */
 #pragma once
 #include <stdint.h>
 #include <stdlib.h>
@@ -26,6 +29,8 @@ struct settings {
     std::string failing; /* a call, which fails after so many with this error */
     long fails_after = 0, lost_after = 0;
     int error = 0;
+    std::map<std::pair<uint64_t, uint64_t>, uint64_t> times; /* of launches by groups and threads */
+    long slow_after = 0, slow = 100, flicker = 100;
 
     bool set(const char *text) {
         std::istringstream words(text);
@@ -49,7 +54,13 @@ struct settings {
         else if (name == "late") late = n;
         else if (name == "broken") broken = n;
         else if (name == "lost") lost_after = n;
-        else if (name == "fail") {
+        else if (name == "flicker") flicker = n;
+        else if (name == "time") {
+            const size_t x = value.find('x'), colon = value.find(':');
+            times[{n, atol(value.c_str() + x + 1)}] = atol(value.c_str() + colon + 1);
+        } else if (name == "slow") {
+            slow_after = n, slow = atol(value.c_str() + value.find(':') + 1);
+        } else if (name == "fail") {
             std::istringstream parts(value);
             std::string k, code;
             getline(parts, failing, ':'), getline(parts, k, ':'), getline(parts, code);

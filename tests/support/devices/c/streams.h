@@ -25,6 +25,7 @@ struct stream {
 struct mark {
     stream *where;
     bool done = false;
+    uint64_t at = 0; /* when it was done, in nanoseconds of the devices */
 };
 struct event {
     context *owner;
@@ -43,6 +44,7 @@ struct context {
     explicit context(int n) : device(n) {}
 };
 
+static uint64_t elapsed; /* nanoseconds of work so far, as settings say */
 static std::set<void *> alive; /* handles that were not destroyed */
 
 template <class T> static T *made(T *handle) { return alive.insert(handle), handle; }
