@@ -107,7 +107,8 @@ TILES: Final = (
 MORE_TILES: Final = (  # for tuners
     TensorTile((8, 1), (16, 256), 3, "wgmma"), TensorTile((8, 1), (16, 128), 4, "wgmma"),
     TensorTile((4, 1), (16, 256), 4, "wgmma"), TensorTile((4, 1), (16, 128), 3, "wgmma"),
-    TensorTile((2, 2), (64, 64), 2), TensorTile((2, 2), (64, 64), 4), TensorTile((4, 2), (32, 64), 3),
+    TensorTile((2, 4), (64, 64), 3), TensorTile((4, 2), (64, 64), 3), TensorTile((2, 2), (64, 64), 2),
+    TensorTile((2, 2), (64, 64), 4), TensorTile((4, 2), (32, 64), 3),
     TensorTile((2, 2), (64, 32), 3), TensorTile((2, 2), (32, 64), 3), TensorTile((2, 2), (32, 32), 2),
     TensorTile((2, 2), (32, 32), 4))  # fmt: skip
 

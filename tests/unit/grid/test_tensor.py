@@ -23,7 +23,7 @@ from pullback.codegen.device.program import device_program
 from pullback.codegen.device.tensor import TENSOR
 from pullback.device import GENERIC, H100, Device
 from pullback.grid import table, tensor
-from pullback.grid.tensor import TILES, TensorTile
+from pullback.grid.tensor import MORE_TILES, TILES, TensorTile
 from pullback.ir.halves import from_half, to_half
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
@@ -97,6 +97,8 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 CASES = [(tile, layout, kind) for tile in TILES for layout in LAYOUTS for kind in ("bf16", "f16", "f32")
          if not (tile.together and kind == "f32") and (layout in ("nn", "tt") or kind != "f16")]  # fmt: skip
+CASES += [(tile, layout, kind) for tile in MORE_TILES for layout, kind in (("nn", "bf16"), ("tt", "f32"))
+          if not (tile.together and kind == "f32")]  # fmt: skip
 
 
 @needs_compilers
