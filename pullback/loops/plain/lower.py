@@ -17,7 +17,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.alpha import Key, alpha_key
 from pullback.ir.dims import determined_dims
 from pullback.ir.index import ZERO_INDEX, Cond, DimSymbol, Index, Var, as_index, prove_nonnegative
-from pullback.ir.program import statement_reads, walk_statements
+from pullback.ir.program import statement_reads
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import bool_
 from pullback.loops.analysis.estimates import statement_cycles
@@ -101,7 +101,7 @@ def lower(
     traps = Traps(program, storage.views) if trapping else None
     exact = trapping or program.settings.exact
     lowering = Lowering(storage, comment or (lambda s: ()), chooser or PLAIN, traps, exact)
-    lowering.zeros = zeros(walk_statements(program.body))
+    lowering.zeros = zeros(program.body)
     lowering.halves = {} if exact else half_read(program.body)
     lowering.known = {} if known is None else known
     dims = tuple(DimSymbol(name) for name in determined_dims(program))
