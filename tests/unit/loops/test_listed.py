@@ -113,8 +113,12 @@ def test_products_with_seeded_operands_have_lists(machine: Machine) -> None:
 def test_products_without_lists() -> None:
     few = lists(lower_program(parse_program(arms(20, 24)[0]), {}, machine=AVX512).function)
     one_panel = lists(lower_program(parse_program(arms(8, 301)[0]), {}, machine=AVX512).function)
-    dense = lower_program(parse_program("""p(a: f64[200, 60], b: f64[60, 60]) {
-      y = build i < 200, j < 60 { sum k < 60 { a[i, k] * b[k, j] } } return y }"""), {}, machine=AVX512)
+    dense = lower_program(
+        parse_program("""p(a: f64[200, 60], b: f64[60, 60]) {
+      y = build i < 200, j < 60 { sum k < 60 { a[i, k] * b[k, j] } } return y }"""),
+        {},
+        machine=AVX512,
+    )
     assert (few, one_panel, lists(dense.function)) == (set(), set(), set())
 
 
