@@ -43,7 +43,7 @@ def scatters(work: Work, machine: Machine) -> Iterator[Candidate]:
     found = _neighbors(work.statements)
     places = [work.parameter(s.out) for s in found]
     read = {work.parameter(r) for s in found for r in statement_reads(s)}
-    if len(found) < len(work.statements) or len({*places}) < len(places) or not read.isdisjoint(places):
+    if len(found) < len(work.statements) or not read.isdisjoint(places):
         return
 
     def build(builder: KernelBuilder) -> Kernel:
@@ -87,8 +87,10 @@ def _neighbors(statements: Sequence[ir.Statement]) -> list[ir.Scatter]:
 
 def _positions(s: ir.Scatter) -> Iterator[ir.Scalar]:
     """The elements of arrays of positions that a scatter reads in its innermost loop."""
+    inner = s.vars[-1:]
     for e in (s.value, *(read_by(a) for i in s.indices for a in i.data)):
-        yield from (n for n in walk(e) if isinstance(n, ir.Get) and n.dtype.is_integer and s.vars[-1] in n.free)
+        reads = (n for n in walk(e) if isinstance(n, ir.Get) and n.dtype.is_integer)
+        yield from (n for n in reads if not n.free.isdisjoint(inner))
 
 
 def _conditions(s: ir.Scatter) -> tuple[Cond, ...]:

@@ -32,7 +32,16 @@ from pullback.loops.plain.builder import KernelBuilder, Work, flat_position, fre
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain, element_loops, without_units
 from pullback.loops.product import blocking
-from pullback.loops.product.blocking import FlatAxis, PackedPlan, best_packed_plan, form, is_run, runs, whole_levels
+from pullback.loops.product.blocking import (
+    FlatAxis,
+    PackedPlan,
+    best_packed_plan,
+    form,
+    in_place_runs,
+    is_run,
+    runs,
+    whole_levels,
+)
 from pullback.loops.product.border import Border
 from pullback.loops.product.contraction import Contraction, size
 from pullback.loops.product.edge import edge, store_part
@@ -346,13 +355,19 @@ class _PackedWriter:
         return around(own, blocks(group, block))
 
     def _lists(self) -> Buffer | None:
-        """The memory for lists of the steps at which panels of B have nonzeros; None if lists are not worth it."""
-        c, plan, term = self.contraction, self.plan, self.contraction.b.term
-        zeros = self.builder.work.zeros.get(term.ref) if isinstance(term, ir.Get) else None
-        own = (*c.rows, *c.columns, *c.depth)
-        if zeros is None or not isinstance(term, ir.Get) or any(map(is_open, own)):
+        """The memory for lists of the steps at which panels of B have nonzeros; None if lists are not worth it.
+
+        Tiles that walk over A, or whose sums end early, take other steps.
+        """
+        c, plan = self.contraction, self.plan
+        known = [self.builder.work.zeros.get(o.term.ref) if isinstance(o.term, ir.Get) else None for o in (c.a, c.b)]
+        lying = in_place_runs(c.a, plan.rows, plan.depth) if plan.in_place else None
+        if any(map(is_open, (*c.rows, *c.columns, *c.depth))) or (lying is not None and not is_run(lying[1])):
             return None
-        seeded = {term.indices[p].single for p in zeros.seeds}
+        if known[1] is None or any(z is not None and (z.triangle or any(z.inside)) for z in known):
+            return None
+        assert isinstance(c.b.term, ir.Get)
+        seeded = {c.b.term.indices[p].single for p in known[1].seeds}
         tiles = (plan.rows.block if plan.a_first else size(c.rows)) // plan.tile.rows
         if seeded.isdisjoint((*c.columns, *c.depth)) or size(c.columns) <= plan.tile.columns or tiles < MANY:
             return None
@@ -435,8 +450,9 @@ class _PackedWriter:
             if steps is depth.size and "steps0" not in lying.numbers:  # the sum is one loop
                 steps = self._steps(depth, rows.start + i + height, columns.start + j + used)
             how: Form = lying.form(height)
-            if self.lists is not None and width > 1 and steps is depth.size and isinstance(how, bool):
-                operands, how = (*operands[:2], self._list(self.lists, j, depth.size), *scale), Listed(how)
+            if self.lists is not None and width > 1:
+                assert isinstance(how, bool) and steps is depth.size
+                operands, how = (*operands[:2], self._list(self.lists, j, steps), *scale), Listed(how)
             at_c = View(self.partial, base + i * row_step + j * column_step)
             numbers: dict[str, Index | int] = {**lying.numbers, "steps": steps, "stride": row_step, "begun": begun}
             if present.constant is None or used.constant is None:

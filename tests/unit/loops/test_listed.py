@@ -63,6 +63,7 @@ def seeded(body: str) -> dict[str, set[int]]:
     ("build k < 5, i < 5 { [k == i] x[i] + v[i] }", set()),
     ("build k < 5, i < 5 { [k >= i] x[i] }", set()),
     ("build k < 5, i < 5 { [k == 0] x[i] + [k != 0] w[k, i] }", set()),  # a stack of rows
+    ("build k < 5, i < 5 { [k == 0] x[i] + [k == 1] v[i] }", set()),
     ("build k < 5, i < 5 { [k == i] x[i] + [k != i] w[k, i] }", set()),  # a diagonal put in place
     ("build k < 5, i < 5 { x[i] > 0.0 ? ([k == i] x[i]) : ([k == i] v[i]) }", {0, 1}),
     ("build k < 5, i < 5 { x[i] > 0.0 ? ([k == i] x[i]) : v[i] }", set()),
@@ -111,7 +112,7 @@ def test_products_with_seeded_operands_have_lists(machine: Machine) -> None:
 
 
 def test_products_without_lists() -> None:
-    few = lists(lower_program(parse_program(arms(20, 24)[0]), {}, machine=AVX512).function)
+    few = lists(lower_program(parse_program(arms(20, 48)[0]), {}, machine=AVX512).function)
     one_panel = lists(lower_program(parse_program(arms(8, 301)[0]), {}, machine=AVX512).function)
     dense = lower_program(
         parse_program("""p(a: f64[200, 60], b: f64[60, 60]) {
@@ -120,6 +121,48 @@ def test_products_without_lists() -> None:
         machine=AVX512,
     )
     assert (few, one_panel, lists(dense.function)) == (set(), set(), set())
+
+
+def test_an_axis_of_both_operands_says_nothing() -> None:
+    """The product of each k has one unit vector, and rows that are not seeded."""
+    program = parse_program("""f(w: f64[30, 30], x: f64[3, 64], a: f64[20, 200, 30]) {
+      zero = build k < 20, j < 30, i < 64 { f64(0.0) }
+      last = fold t < 3 (dot = zero) {
+        next = build k < 20, j < 30, i < 64 { sum m < 30 { w[j, m] * dot[k, m, i] } + [k == j] x[t, i] }
+        yield next }
+      y = build k < 20, n < 200, i < 64 { sum j < 30 { a[k, n, j] * last[k, j, i] } }
+      return y }""")
+    assert any(axes == {0} for axes in seeds(program.body).values())
+    made = lower_program(program, {}, machine=AVX512).function
+    assert lists(made) == set()
+
+
+CHAIN = """chain(w: f64[96, 96], x: f64[3], a: f64[200, 96, 96]) {{
+  zero = build k < 96, i < 96 {{ f64(0.0) }}
+  last = fold t < 3 (dot = zero) {{
+    next = build k < 96, i < 96 {{ sum j < 96 {{ w[i, j] * dot[k, j] }} + [k == i] x[t] }}
+    yield next }}
+  low = build n < 96, i < 96 {{ [n >= i] a[0, n, i] }}
+  y = {y}
+  return y, last }}"""
+
+
+@needs_compiler
+@pytest.mark.parametrize(("y", "listed"), [
+    ("build n < 96, k < 96 { sum i < 96 { a[1, n, i] * last[k, i] } }", True),
+    ("build n < 96, k < 96 { sum i < 96 { low[n, i] * last[k, i] } }", False),  # each tile ends with the triangle
+    ("build b < 8, n < 80, m < 84, k < 96 { sum i < 8, j < 12 { a[b, n + i, m + j] * last[k, 12 * i + j] } }",
+     False),  # the tile walks over a
+])  # fmt: skip
+def test_lists_beside_other_zeros(y: str, listed: bool) -> None:
+    program = parse_program(CHAIN.format(y=y))
+    found = lists(lower_program(program, {}, machine=AVX512).function)
+    assert bool(found) == listed
+    random = np.random.default_rng(0)
+    inputs = [random.integers(-2, 3, [d.constant or 0 for d in r.shape]).astype(float) for r in program.inputs]
+    inputs[0] *= random.random((96, 96)) < 0.02
+    for got, want in zip(compile_program(program, {}).run(inputs), interpret(program, inputs, {}), strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
 @needs_compiler

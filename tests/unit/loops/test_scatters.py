@@ -71,6 +71,39 @@ def test_neighbors_that_stay_apart(statements: tuple[str, ...], outs: str) -> No
     assert together(program(*statements, outs=outs, K=6 if OTHER in statements else 40, M=30)) == []
 
 
+def test_one_term_is_no_loop() -> None:
+    one = "s: f64[9] = scatter {{ [data(row[0], 9)] += y[0] }}"
+    p = program(one, one.replace("s:", "t:"), outs="s, t")
+    assert scatters_size(p.body.statements) == 1
+
+
+TURNS = """{{ zero = build i < 9 {{ f64(1.0) }}
+  other = build i < 9 {{ f64(2.0) }}
+  last_a, last_b = fold t < 3 (s_a = zero, s_b = other) {{
+    n_a: f64[9] = scatter k < {K}, j < {J} {{ [data(at[k, j], 9)] += y[k] * {read}[data(at[j, k % {J}], 9)] }}
+    n_b: f64[9] = scatter n < {K}, i < {J} {{ [data(at[n, i], 9)] += y[n] * d[data(of[n, i], {M})] }}
+    yield {order} }}
+  return last_a, last_b }}"""
+
+
+@pytest.mark.parametrize("order", ["n_a, n_b", "n_b, n_a"])
+@pytest.mark.parametrize("read", ["s_a", "s_b", "b"])
+def test_states_that_are_written_in_place(read: str, order: str) -> None:
+    """The second must not write where the first reads."""
+    p = parse_program(f"f({INPUTS}) {TURNS}".format(**SIZES, read=read, order=order))
+    there = "s_b" if order == "n_a, n_b" else "s_a"
+    assert together(p) == ([] if read == there else [2])
+    if compiler_command() is not None:
+        assert_same(p, inputs())
+
+
+def test_a_nest_ends_where_one_of_its_arrays_is_read() -> None:
+    third = C.replace("c:", "e:").replace("b[data(at[n, i], 9)]", "a[data(at[n, i], 9)]")
+    p = program(A, C, third, outs="a, c, e")
+    assert scatters_size(p.body.statements) == 2
+    assert together(p) == [2]
+
+
 def test_a_nest_has_few_arrays() -> None:
     many = [C.replace("c:", f"c{k}:").replace("y[n]", f"{k + 1}.0 * y[n]") for k in range(2 * MOST + 1)]
     p = program(*many, outs=", ".join(f"c{k}" for k in range(len(many))))
