@@ -1,4 +1,4 @@
-"""Arrays that begin at unit vectors, such as derivatives by many numbers: probably most of their elements are zero.
+"""Arrays that begin at unit vectors, such as derivatives by many numbers: most elements may be zero.
 
     fold b < B (dot = build k < K, c < B { 0.0 }) {
       yield build k < K, c < B { [c == b] (w[b] * dot[k, p] + [k == a(b)] s[b]) + [c != b] dot[k, c] } }

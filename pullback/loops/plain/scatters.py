@@ -1,4 +1,4 @@
-"""Scatters: loops that add values where indices point; neighbors that read the same positions are one loop nest.
+"""Scatters: loops that add values where indices point; neighbors may share a loop nest.
 
     a = scatter k < K, j < J { [data(at[k, j])] y[k] * b[data(from[k, j])] }
     c = scatter k < K, j < J { [data(from[k, j])] y[k] * d[data(at[k, j])] }
@@ -62,7 +62,7 @@ def plain_scatter(s: ir.Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
 
 
 def _neighbors(statements: Sequence[ir.Statement]) -> list[ir.Scatter]:
-    """The first scatters over one space, in the variables of the first; each reads positions that earlier ones do."""
+    """The first scatters over one space that read the same positions, in the variables of the first."""
     out: list[ir.Scatter] = []
     seen: set[ir.Scalar] = set()
     for s in statements[:MOST]:

@@ -355,7 +355,7 @@ class _PackedWriter:
         return around(own, blocks(group, block))
 
     def _lists(self) -> Buffer | None:
-        """The memory for lists of the steps at which panels of B have nonzeros; None if lists are not worth it.
+        """The memory for lists of steps at which panels of B have nonzeros; None if they do not pay.
 
         Tiles that walk over A, or whose sums end early, take other steps.
         """
