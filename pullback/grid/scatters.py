@@ -33,8 +33,8 @@ from pullback.loops.analysis.estimates import points_cycles
 from pullback.loops.plain.bounds import LoopNest
 from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate
-from pullback.loops.plain.lower import guarded
 from pullback.loops.plain.scalar import ScalarLowering, added
+from pullback.loops.plain.scatters import guarded
 from pullback.loops.program.nodes import Assign, Break, For, If, Kernel, Let, LetIndex, Loop, Store
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import Binary, Buffer, IndexValue, Literal, Load, Read, Temp, scalar

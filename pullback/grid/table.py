@@ -27,7 +27,8 @@ from pullback.ir import nodes as ir
 from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.plain.builder import KernelBuilder, Work, flat_position, free_variables
 from pullback.loops.plain.candidates import Candidate, Chooser, Strategies
-from pullback.loops.plain.lower import element_loops, plain_scatter, without_units
+from pullback.loops.plain.lower import element_loops, without_units
+from pullback.loops.plain.scatters import plain_scatter
 from pullback.loops.plain.updates import updates
 from pullback.loops.program.cover import typical
 from pullback.loops.program.nodes import Kernel, Stmt, without_unread

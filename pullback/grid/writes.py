@@ -30,8 +30,8 @@ from pullback.loops.analysis.estimates import points_cycles
 from pullback.loops.plain.bounds import LoopNest
 from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate
-from pullback.loops.plain.lower import guarded
 from pullback.loops.plain.scalar import ScalarLowering
+from pullback.loops.plain.scatters import guarded
 from pullback.loops.program.nodes import Assign, For, If, Kernel, Let, LetIndex, Store
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import Binary, Buffer, Holds, IndexValue, Literal, Load, Read, Temp, Value

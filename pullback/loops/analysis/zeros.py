@@ -8,10 +8,12 @@ is ignored outside, even if it is infinite or NaN.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
+from pullback.ir.program import walk_statements
+from pullback.loops.analysis.seeds import Seeds, seeds
 from pullback.loops.analysis.triangles import Axes, copied, triangle
 from pullback.records import dataclass
 
@@ -25,21 +27,25 @@ class Zeros:
     Attributes:
         triangle: above the diagonal of these axes.
         inside: outside the first and the last of these indices, by axis.
+        seeds: probably almost everywhere, as it began at unit vectors along these axes.
     """
 
     triangle: Axes | None
     inside: tuple[Ends | None, ...]
+    seeds: Seeds = Seeds()
 
 
-def zeros(statements: Iterable[ir.Statement]) -> dict[ir.Ref, Zeros]:
+def zeros(block: ir.Block) -> dict[ir.Ref, Zeros]:
     """Where each array is zero, if its statement shows that."""
-    out: dict[ir.Ref, Zeros] = {}
-    for s in statements:
+    seeded = seeds(block)
+    out = {r: Zeros(None, (None,) * r.rank, axes) for r, axes in seeded.items()}
+    for s in walk_statements(block):
         if isinstance(s, ir.Build):
             for o, value in zip(s.outs, s.values, strict=True):
                 read = out.get(value.ref) if isinstance(value, ir.Get) else None
                 copy = copied(value, s.vars, read.triangle) if read is not None and read.triangle else None
-                found = Zeros(copy or triangle(value, s.vars), tuple(_inside(value, v) for v in s.vars))
+                inside = tuple(_inside(value, v) for v in s.vars)
+                found = Zeros(copy or triangle(value, s.vars), inside, seeded.get(o, Seeds()))
                 if found.triangle or any(found.inside):
                     out[o] = found
     return out

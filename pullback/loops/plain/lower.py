@@ -17,7 +17,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.alpha import Key, alpha_key
 from pullback.ir.dims import determined_dims
 from pullback.ir.index import ZERO_INDEX, Cond, DimSymbol, Index, Var, as_index, prove_nonnegative
-from pullback.ir.program import statement_reads, walk_statements
+from pullback.ir.program import statement_reads
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import bool_
 from pullback.loops.analysis.estimates import statement_cycles
@@ -30,6 +30,7 @@ from pullback.loops.plain.candidates import Candidate, Chooser, Declined, Strate
 from pullback.loops.plain.entry import entry_checks
 from pullback.loops.plain.external import check_names, external_kernel
 from pullback.loops.plain.scalar import ScalarLowering
+from pullback.loops.plain.scatters import plain_scatter
 from pullback.loops.plain.sorting import sort_kernel
 from pullback.loops.plain.storage import Storage, assign_storage
 from pullback.loops.plain.traps import Traps
@@ -70,7 +71,6 @@ from pullback.loops.program.values import (
 from pullback.machine import SCALAR, Machine
 from pullback.passes.arithmetic import count_operations
 from pullback.records import dataclass, replace
-from pullback.rewrite.normal_form import Guard, peel_guards
 
 Printer = Callable[[ir.Statement], tuple[str, ...]]
 Early = Callable[[Function, Sequence[Stmt]], None]
@@ -101,7 +101,7 @@ def lower(
     traps = Traps(program, storage.views) if trapping else None
     exact = trapping or program.settings.exact
     lowering = Lowering(storage, comment or (lambda s: ()), chooser or PLAIN, traps, exact)
-    lowering.zeros = zeros(walk_statements(program.body))
+    lowering.zeros = zeros(program.body)
     lowering.halves = {} if exact else half_read(program.body)
     lowering.known = {} if known is None else known
     dims = tuple(DimSymbol(name) for name in determined_dims(program))
@@ -208,8 +208,8 @@ class Lowering:
             return [] if call is None else [call]
 
         comment = tuple(line for s in first for line in self.comment(s))
-        builds = [s for s in first if isinstance(s, ir.Build)]
-        calls = self._shared(builds, stored, make) if len(builds) == count else make()
+        known = [s for s in first if isinstance(s, ir.Build | ir.Scatter)]
+        calls = self._shared(known, stored, make) if len(known) == count else make()
         return calls, count if calls else 1
 
     def _chosen(self, work: Work, comment: tuple[str, ...]) -> Call | None:
@@ -508,43 +508,3 @@ def _at_least(bound: Bound, limit: Bound, known: tuple[Cond, ...]) -> Bound:
 
 
 PLAIN: Final = Chooser(SCALAR, Strategies(single=(updates, plain_loops)))
-
-
-# Scatter --------------------------------------------------------------------------------------------------------
-
-
-def plain_scatter(s: ir.Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
-    """Zeros, then loops that add each value where its indices point."""
-    lowering = ScalarLowering(builder.parameter, builder.site, (s.value,))
-    out = builder.parameter(s.out)
-    root = Scope()
-    root.statements.append(Fill(out, ZERO_INDEX, out.elements))
-    if isinstance(s.value, ir.Zero):  # terms that are zero may have out-of-range indices
-        return tuple(root.statements)
-    value = s.value
-    conds: tuple[Cond, ...] = ()
-    if isinstance(s.value, ir.Bracket):
-        value, conds = s.value.arg, s.value.conds
-    nest = LoopNest(lowering, root, s.vars, conds)
-    guards, value = peel_guards(value)
-
-    def add(scope: Scope) -> None:
-        position = lowering.flat(s.out, s.indices, scope)
-        scope.statements.append(Store(out, position, lowering.value(value, scope), accumulate=True))
-
-    guarded(guards, lowering, nest.innermost, add)
-    nest.close()
-    return tuple(root.statements)
-
-
-def guarded(guards: Sequence[Guard], lowering: ScalarLowering, scope: Scope, write: Callable[[Scope], None]) -> None:
-    """Write statements where guards hold; elsewhere indices in them may be out of range."""
-    if not guards:
-        write(scope)
-        return
-    g, *rest = guards
-    conds = lowering.conditions((g,), scope) if isinstance(g, Cond) else ()
-    test = lowering.value(g, scope) if isinstance(g, ir.Scalar) else Holds(conds)
-    inner = scope.guard(conds)
-    guarded(rest, lowering, inner, write)
-    scope.statements.append(If(test, tuple(inner.statements)))

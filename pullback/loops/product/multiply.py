@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide
-from pullback.ir.types import DType
+from pullback.ir.types import DType, i64
 from pullback.loops.plain.builder import free_variables
 from pullback.loops.program import values
 from pullback.loops.program.nodes import Assign, For, Kernel, Let, LetIndex, Stmt, Store, either
-from pullback.loops.program.values import Binary, Broadcast, Buffer, Literal, Load, Read, Temp, Type, Value
+from pullback.loops.program.values import (
+    Binary,
+    Broadcast,
+    Buffer,
+    Literal,
+    Load,
+    Read,
+    Temp,
+    Type,
+    Value,
+    loaded_index,
+)
 from pullback.records import dataclass
 from pullback.state import cached
 
@@ -27,8 +38,19 @@ class Walk:
     part: bool = False
 
 
+@dataclass(frozen=True)
+class Listed:
+    """The steps of a tile are in a list, made by `listed.list_steps`; A is a panel or in place."""
+
+    in_place: bool
+
+
+Form = bool | Walk | Listed
+"""The way a tile takes the steps of A: whether it is in place, or one of the above."""
+
+
 @cached(64)
-def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool | Walk, by: tuple[float, bool],
+def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: Form, by: tuple[float, bool],
              panels: tuple[int, int] | None = None) -> Kernel:
     """The register tile c[i, j] (+)= sum over k of a[k, i] * b[k, j], for panels of `rows` and `vectors`.
 
@@ -38,7 +60,7 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool |
     `in_place`, a is not a panel but a[i, k] in memory; `row` is the distance of its rows. In place by a `Walk`, the sum
     is several loops, from the innermost on: loop n has `steps<n>` steps, `step<n>` apart in a; if these are a part,
     the panel has `whole<n>`. At an edge, `panels` of a and b are wider than the tile. In place, the last of the rows
-    `present` stands for missing ones.
+    `present` stands for missing ones. If they are `Listed`, the third operand has the steps to take (`list_steps`).
     """
     columns = lanes * vectors
     down, across = panels or (rows, columns)
@@ -48,11 +70,9 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool |
     wide, one = Type(dtype, lanes), Type(dtype)
     sums = [[Temp(f"c{i}_{j}", wide) for j in range(vectors)] for i in range(rows)]
     zeros: list[Stmt] = [Let(t, Literal(0.0, wide), mutable=True) for row in sums for t in row]
-    k = Var("k", steps.extent)
-    place, address, loops = as_index(k), as_index(k), [(k, steps)]
-    if walked := isinstance(in_place, Walk):
-        place, address, loops = _walked(in_place.loops, in_place.part)
-    step: list[Stmt] = []
+    order = _order(in_place, steps)
+    in_place = in_place.in_place if isinstance(in_place, Listed) else in_place
+    place, address, step = order.place, order.address, list(order.inside)
     right = [Temp(f"b{j}", wide) for j in range(vectors)]
     for j, t in enumerate(right):
         step.append(Let(t, Load(b, place * across + j * lanes, wide), held=True))
@@ -70,16 +90,18 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool |
         for t, other in zip(row, right, strict=True):
             product = Binary("*", Broadcast(Read(left), wide), Read(other), wide)
             step.append(Assign(t, Binary("+", Read(t), product, wide)))
-    for v, trips in loops:
-        step = [For(v, ZERO_INDEX, as_index(trips), tuple(step))]
+    for v, trips in order.loops:
+        step = [For(v, ZERO_INDEX, trips, tuple(step))]
     places = [(as_index(stride) * i + j * lanes, t) for i, row in enumerate(sums) for j, t in enumerate(row)]
     scale, finish, head = _finish(c, places, begun, by)
-    body = (*lets, *zeros, *step, *finish)
+    body = (*order.before, *lets, *zeros, *step, *finish)
     index = "places[i] + k" if isinstance(in_place, Walk) else "i, k" if in_place else "k, i"
     comment = (f"c[i, j] (+)= {head}sum over k of a[{index}] * b[k, j] for i < {rows}, j < {columns}",)
     lying = "_walked" + "_in_part" * in_place.part if isinstance(in_place, Walk) else "_in_place" * bool(in_place)
     name = f"multiply_{dtype.name}_{rows}x{columns}{lying}" + "_scaled" * bool(head) + "_edge" * bool(panels)
-    return Kernel(name, (a, b, *scale, c), free_variables(body), body, comment, apart=walked)
+    name += "_listed" * bool(order.taken)
+    walked = isinstance(in_place, Walk)
+    return Kernel(name, (a, b, *order.taken, *scale, c), free_variables(body), body, comment, apart=walked)
 
 
 @cached(64)
@@ -140,11 +162,37 @@ def _finish(
     return (scale,) * scaled, (*(() if plain else (Let(times, number),)), *stores), head
 
 
-def _walked(loops: int, part: bool) -> tuple[Index, Index, list[tuple[Var, Var]]]:
-    """The position in the sum, A's offset there, and loop variables with trips, innermost first."""
-    pairs = [(Var(f"k{n}", 1 << 40), Var(f"steps{n}", 1 << 40)) for n in range(loops)]
+@dataclass(frozen=True)
+class _Order:
+    """The way a tile takes the steps of its sum.
+
+    Attributes:
+        place: the position of a step in panels.   address: its offset in A in place.
+        loops: variables and trips, innermost first.
+        taken: the list of steps, if any.   before, inside: what is read from it.
+    """
+
+    place: Index
+    address: Index
+    loops: tuple[tuple[Var, Index], ...]
+    taken: tuple[Buffer, ...] = ()
+    before: tuple[Stmt, ...] = ()
+    inside: tuple[Stmt, ...] = ()
+
+
+def _order(form: Form, steps: Var) -> _Order:
+    k = Var("k", steps.extent)
+    if isinstance(form, Listed):
+        taken = Buffer("list", i64, (steps.extent,), "parameter", steps.extent, False)
+        count, step = (loaded_index(name, steps.extent) for name in ("count", "step"))
+        before, inside = (LetIndex(v, Load(taken, as_index(i), Type(i64))) for v, i in ((count, steps), (step, k)))
+        return _Order(as_index(step), as_index(step), ((k, as_index(count)),), (taken,), (before,), (inside,))
+    if not isinstance(form, Walk):
+        return _Order(as_index(k), as_index(k), ((k, as_index(steps)),))
+    pairs = [(Var(f"k{n}", 1 << 40), Var(f"steps{n}", 1 << 40)) for n in range(form.loops)]
     place = address = ZERO_INDEX
     for n, (v, trips) in reversed(list(enumerate(pairs))):
-        place = place * as_index(Var(f"whole{n}", trips.extent) if part else trips) + as_index(v)
+        whole = Var(f"whole{n}", trips.extent) if form.part else trips
+        place = place * as_index(whole) + as_index(v)
         address = address + as_index(v) * as_index(Var(f"step{n}", 1 << 40))
-    return place, address, pairs
+    return _Order(place, address, tuple((v, as_index(trips)) for v, trips in pairs))

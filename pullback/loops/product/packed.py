@@ -21,10 +21,10 @@ from math import prod
 
 from pullback.ir import expr
 from pullback.ir import nodes as ir
-from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide
 from pullback.ir.program import statement_reads
 from pullback.ir.traverse import Substitution, walk
-from pullback.ir.types import DType
+from pullback.ir.types import DType, i64
 from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.analysis.joined import elements
 from pullback.loops.memory.plan import mentioned
@@ -32,11 +32,21 @@ from pullback.loops.plain.builder import KernelBuilder, Work, flat_position, fre
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain, element_loops, without_units
 from pullback.loops.product import blocking
-from pullback.loops.product.blocking import FlatAxis, PackedPlan, best_packed_plan, form, is_run, runs, whole_levels
+from pullback.loops.product.blocking import (
+    FlatAxis,
+    PackedPlan,
+    best_packed_plan,
+    form,
+    in_place_runs,
+    is_run,
+    runs,
+    whole_levels,
+)
 from pullback.loops.product.border import Border
 from pullback.loops.product.contraction import Contraction, size
 from pullback.loops.product.edge import edge, store_part
-from pullback.loops.product.multiply import Walk, dots, multiply
+from pullback.loops.product.listed import MANY, list_steps
+from pullback.loops.product.multiply import Form, Listed, Walk, dots, multiply
 from pullback.loops.product.orders import orders
 from pullback.loops.product.packing import Packer, PanelBlock, Panels, around, blocks, over_panels
 from pullback.loops.product.residues import Part, parts
@@ -287,6 +297,7 @@ class _PackedWriter:
         self._working: dict[str, Buffer] = {}
         self.a = None if plan.in_place else self._panel_memory("a", plan.rows)
         self.b = self._panel_memory("b", plan.columns)
+        self.lists = self._lists()
         self.packer = Packer(builder, plan.tile.lanes, self._memory, machine)
         self.whole = elements(v.extent for v in c.depth)
         self.inside = (*c.only_a, *c.rows, *c.only_b, *c.columns)  # axes of the partial sums
@@ -335,11 +346,46 @@ class _PackedWriter:
             now, both = {**at, **own}, {**done, side: b}
             into = self.a if side == "a" else self.b
             packed = [] if into is None else self.packer.pack(operand, b, depth, self._panels(side, b.size), into, now)
+            if side == "b" and self.lists is not None:
+                packed += self._list_steps(self.lists, b.size, depth.size)
             if rest:
                 return [*packed, *self._sides(tuple(rest), depth, now, both)]
             return self._product(both["a"], both["b"], depth, now, packed)
 
         return around(own, blocks(group, block))
+
+    def _lists(self) -> Buffer | None:
+        """The memory for lists of steps at which panels of B have nonzeros; None if they do not pay.
+
+        Tiles that walk over A, or whose sums end early, take other steps.
+        """
+        c, plan = self.contraction, self.plan
+        known = [self.builder.work.zeros.get(o.term.ref) if isinstance(o.term, ir.Get) else None for o in (c.a, c.b)]
+        lying = in_place_runs(c.a, plan.rows, plan.depth) if plan.in_place else None
+        if any(map(is_open, (*c.rows, *c.columns, *c.depth))) or (lying is not None and not is_run(lying[1])):
+            return None
+        if known[1] is None or any(z is not None and (z.triangle or any(z.inside)) for z in known):
+            return None
+        assert isinstance(c.b.term, ir.Get)
+        seeded = {c.b.term.indices[p].single for p in known[1].seeds}
+        tiles = (plan.rows.block if plan.a_first else size(c.rows)) // plan.tile.rows
+        if seeded.isdisjoint((*c.columns, *c.depth)) or size(c.columns) <= plan.tile.columns or tiles < MANY:
+            return None
+        return self._memory("lists", -(-plan.columns.block // plan.tile.columns) * (plan.depth.block + 1), i64)
+
+    def _list(self, lists: Buffer, column: Index, steps: Index) -> View:
+        """The list of the panel that begins at a column."""
+        return View(lists, floor_divide(column, as_index(self.plan.tile.columns)) * (steps + 1))
+
+    def _list_steps(self, lists: Buffer, count: Index, steps: Index) -> list[Stmt]:
+        """List the steps at which panels of B have nonzeros."""
+        dtype, lanes = self.contraction.total.dtype, self.plan.tile.lanes
+
+        def panel(first: Index, width: int, _: Index) -> list[Stmt]:
+            views = View(self.b, first * steps), self._list(lists, first, steps)
+            return [Call.by_name(list_steps(dtype, lanes, width), views, {"steps": steps})]
+
+        return over_panels(self._panels("b", count), "panel", panel)
 
     def _panels(self, side: str, count: Index) -> Panels:
         t = self.plan.tile
@@ -399,10 +445,14 @@ class _PackedWriter:
 
         def one(i: Index, height: int, present: Index, j: Index, width: int, used: Index) -> list[Stmt]:
             panel = View(self.b, j * depth.size + lying.skipped * width)
-            operands = (View(lying.buffer, lying.first + i * lying.row), panel, *scale)
+            operands: tuple[View, ...] = (View(lying.buffer, lying.first + i * lying.row), panel, *scale)
             steps = lying.numbers.get("steps", depth.size)
             if steps is depth.size and "steps0" not in lying.numbers:  # the sum is one loop
                 steps = self._steps(depth, rows.start + i + height, columns.start + j + used)
+            how: Form = lying.form(height)
+            if self.lists is not None and width > 1:
+                assert isinstance(how, bool) and steps is depth.size
+                operands, how = (*operands[:2], self._list(self.lists, j, steps), *scale), Listed(how)
             at_c = View(self.partial, base + i * row_step + j * column_step)
             numbers: dict[str, Index | int] = {**lying.numbers, "steps": steps, "stride": row_step, "begun": begun}
             if present.constant is None or used.constant is None:
@@ -413,7 +463,7 @@ class _PackedWriter:
             if width == 1:
                 tile = dots(dtype, t.lanes, height, by)
             else:
-                tile = multiply(dtype, t.lanes, height, width // t.lanes, lying.form(height), by)
+                tile = multiply(dtype, t.lanes, height, width // t.lanes, how, by)
             if used.constant == width and self.plan.storing != "across":
                 return [Call.by_name(tile, (*operands, at_c), numbers)]
             line = self._memory("line", height * width)

@@ -19,7 +19,7 @@ from pullback.ir.traverse import Substitution, walk
 from pullback.loops.analysis.estimates import points_cycles
 from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate
-from pullback.loops.plain.lower import plain_scatter
+from pullback.loops.plain.scatters import plain_scatter
 from pullback.loops.program.cover import typical_count
 from pullback.loops.program.nodes import Kernel
 from pullback.loops.program.schedule import Exchange, Schedule

@@ -6,6 +6,7 @@ from typing import Final
 
 from pullback.loops.plain.candidates import Chooser, Strategies
 from pullback.loops.plain.lower import PLAIN, plain_loops
+from pullback.loops.plain.scatters import scatters, scatters_size
 from pullback.loops.plain.updates import updates
 from pullback.loops.product.packed import products
 from pullback.loops.strategies.diagonals import diagonals
@@ -19,8 +20,8 @@ from pullback.machine import Machine
 
 STRATEGIES: Final = Strategies(
     single=(updates, products, tiles, positions, stretches, masks, periods, diagonals, plain_loops),
-    several=(groups, staggered),
-    head=lambda statements: max(group_size(statements), staggered_size(statements)),
+    several=(groups, staggered, scatters),
+    head=lambda statements: max(size(statements) for size in (group_size, staggered_size, scatters_size)),
     loops=(recurrences,),
 )
 

@@ -11,7 +11,8 @@ import pytest
 from pullback.ir.index import as_index
 from pullback.ir.types import f32, f64
 from pullback.loops.product.edge import edge
-from pullback.loops.product.multiply import Walk, dots, multiply
+from pullback.loops.product.listed import list_steps
+from pullback.loops.product.multiply import Listed, Walk, dots, multiply
 from pullback.loops.product.sweep import add_rows
 from pullback.loops.product.turn import square, store_across, turn
 from pullback.loops.program.nodes import Call, Copy, Function, Kernel, kernels_of
@@ -75,6 +76,26 @@ def test_a_tile_that_reads_one_operand_in_place(begun: int) -> None:
     counts = {"steps": 5, "stride": 10, "begun": begun, "row": 9}
     found = called(multiply(f32, 4, 3, 2, True, (1.0, False)), {"a": a, "b": b}, c, counts)
     assert_tile(found, c, a[:, :5] @ b, begun)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("taken", [[], [4], [0, 2, 3], [0, 1, 2, 3, 4]])
+def test_a_tile_that_takes_the_steps_in_a_list(taken: list[int], in_place: bool) -> None:
+    a, b, c = numbers(3, 9) if in_place else numbers(5, 3), numbers(5, 8), numbers(3, 10)
+    counts = {"steps": 5, "stride": 10, "begun": 0, "row": 9}
+    listed = np.array([*taken, *[99] * (5 - len(taken)), len(taken)])
+    kernel = multiply(f64, 4, 3, 2, Listed(in_place), (1.0, False))
+    found = called(kernel, {"a": a, "b": b, "list": listed}, c, counts)
+    assert_tile(found, c, (a[:, :5] if in_place else a.T)[:, taken] @ b[taken], 0)
+
+
+@pytest.mark.parametrize(("lanes", "width"), [(4, 1), (4, 8), (8, 13), (2, 3)])
+def test_the_steps_at_which_a_panel_has_nonzeros(lanes: int, width: int) -> None:
+    panel = numbers(6, width)
+    panel[[1, 4]] = 0
+    panel[2, : width - 1] = panel[5, 1:] = 0
+    found = called(list_steps(f64, lanes, width), {"panel": panel}, np.full(7, 99), {"steps": 6})
+    assert (found[:4].tolist(), found[6]) == ([0, 2, 3, 5], 4)
 
 
 def test_a_tile_that_walks_over_one_operand() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pullback.ir.parser import parse_program
-from pullback.ir.program import walk_statements
 from pullback.loops.analysis.triangles import half_read
 from pullback.loops.analysis.zeros import zeros
 from pullback.loops.program.nodes import Call, For, If, walk
@@ -24,7 +23,7 @@ TILES = """tiles(d: f64[32, 32], x: f64[90, 32], m: f64[32]) {
 
 
 def test_a_copy_of_a_triangle_is_one() -> None:
-    found = zeros(walk_statements(parse_program(TILES).body))
+    found = zeros(parse_program(TILES).body)
     assert {r.name: z.triangle for r, z in found.items()} == {"q": (0, 1), "t": (1, 0)}
 
 

@@ -8,7 +8,6 @@ import pytest
 from pullback.ir.index import Var, as_index
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
-from pullback.ir.program import walk_statements
 from pullback.loops.analysis.zeros import zeros
 from pullback.loops.program.nodes import Call, LetIndex, walk
 from pullback.machine import AVX512
@@ -51,7 +50,7 @@ def test_what_conditions_say() -> None:
           long = build i < 5, j < 6 { [i >= j] y[i, j] }
           return low, high, full, long }"""
     )
-    found = zeros(walk_statements(program.body))
+    found = zeros(program.body)
     assert {r.name: z.triangle for r, z in found.items()} == {"low": (0, 1), "high": (1, 0)}
 
 
@@ -63,7 +62,7 @@ def test_the_inside_of_a_border() -> None:
           sum = build i < 5, j < 7 { [j >= 1] x[i, j - 1] + x[i, 0] }
           return p, left, sum }"""
     )
-    found = {r.name: z.inside for r, z in zeros(walk_statements(program.body)).items()}
+    found = {r.name: z.inside for r, z in zeros(program.body).items()}
     assert found == {"p": ((as_index(2), as_index(6)), None), "left": (None, (as_index(1), as_index(6)))}
 
 
