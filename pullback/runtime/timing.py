@@ -48,10 +48,16 @@ class Called:
         text = (
             f"{record.units[0]}\nint repeated(int64_t count, void **a) {{\n"
             f"    int (*volatile call)({types}) = (int (*)({types})){record.name};\n"
-            f"    for (int64_t n = 0; n < count; ++n) call({names});\n    return 0;\n}}\n"
+            f"    int status = 0;\n    for (int64_t n = 0; n < count; ++n) status = call({names});\n"
+            "    return status;\n}\n"
         )
         self.entry: Entry = loaded(text, record.flags).entry("repeated", 2)
         self.calls = 1
+
+    @property
+    def status(self) -> int:
+        """What a call returns: 0, or that an argument is out of range."""
+        return self.entry(1, address(self.kept[-1]))
 
     def seconds(self) -> float:
         """The seconds of one call, averaged over enough calls for the clock's resolution."""
@@ -66,12 +72,12 @@ def _aligned(p: Parameter) -> NDArray[Any]:
     return aligned_bytes(max(size, 64))[:size].view(dtype).reshape(p.shape)
 
 
-def arguments(record: Record) -> list[NDArray[Any]]:
-    """Make reproducible arguments: floating-point numbers around 1, small integers."""
+def arguments(record: Record, integers: int = 2) -> list[NDArray[Any]]:
+    """Make reproducible arguments: floating-point numbers around 1, integers from 0 on, below `integers`."""
     rng, out = np.random.default_rng(0), []
     for p in record.inputs:
         a = _aligned(p)
-        a[...] = rng.uniform(0.5, 1.5, p.shape) if a.dtype.kind == "f" else rng.integers(0, 2, p.shape)
+        a[...] = rng.uniform(0.5, 1.5, p.shape) if a.dtype.kind == "f" else rng.integers(0, integers, p.shape)
         out.append(a)
     return out
 
