@@ -245,7 +245,7 @@ def function(
             sums are float32. Processors compute in float32. Derivatives inherit it.
         tune: whether to measure other schedules for the kernels of CUDA devices at the first call with new sizes, and
             to use the fastest. They are kept on disk. A sum may then add in another order. With "libraries" products
-            by cuBLASLt are measured, too, if it is installed. Derivatives inherit it.
+            by cuBLASLt and convolutions by cuDNN are measured, too, if these are installed. Derivatives inherit it.
         device: the device that calls run on: "cpu", "cuda", "cuda:1" or "opencl". By default PULLBACK_DEVICE, or the
             device of the arguments. If the function cannot run there, a warning says why, and it runs on the
             processor; with "cuda!" that is an error. Derivatives inherit it.

@@ -1,41 +1,40 @@
-"""Products by a library of the device's maker: a candidate for tuners.
+"""Products and convolutions by libraries of the device's maker: candidates for tuners.
 
     z[b, m, n] = sum k { x[b, m, k] * y[b, k, n] }
 
-The kernel has launches of its own, and its `library` says which product they compute. So all readings of the kernel
-stay, and a host program launches it where there is no library. Only plain products qualify, without an epilogue.
+The kernel has launches of its own, and its `library` says what they compute. So all readings of the kernel stay, and a
+host program launches it where there is no library. Only plain sums qualify, without an epilogue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from pullback.device import Device
-from pullback.grid.products import products
-from pullback.grid.reductions import Reduction, moved, reduction
+from pullback.grid.called import LibraryConvolution, LibraryProduct, Matrix
+from pullback.grid.convolutions import convolution
+from pullback.grid.reductions import Reduction, element, moved, reduction
+from pullback.grid.spread import spread
 from pullback.grid.steps import count_of
-from pullback.grid.tensor import tensor_products
 from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var
 from pullback.ir.types import DType, f32, f64
 from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.product.contraction import Contraction, contractions
-from pullback.loops.program.library import LibraryProduct, Matrix
 from pullback.loops.program.nodes import Kernel
 from pullback.loops.program.schedule import EVERY, Schedule, Step
 from pullback.loops.program.values import Buffer
-from pullback.machine import Machine
 
 RATE: Final = 0.85  # the part of the peak that a library reaches
 
 
 @dataclass(frozen=True)
 class Library(Step):
-    """The step that leaves a product to a library."""
+    """The step that leaves a statement to a library."""
 
     name: str
 
@@ -43,39 +42,53 @@ class Library(Step):
         return self.name
 
 
-def library_products(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
-    """The strategy for plain products, if libraries may compute them."""
+def library_calls(work: Work, device: Device, others: Iterable[Candidate]) -> Iterator[Candidate]:
+    """The candidates for plain products and convolutions, if libraries may compute them.
+
+    Args:
+        others: the other candidates, of which the cheapest has the launches.
+    """
     r = reduction(work.statement)
-    if not device.libraries or work.wish is not EVERY or r is None:
+    if not device.libraries or work.wish is not EVERY or r is None or not _is_plain(r):
         return
-    own = [*tensor_products(work, machine, device), *products(work, machine, device)]
-    found = next((p for c in contractions(r.build, work.address) if (p := _product(r, c, work, device))), None)
-    if found is None or not own:
-        return
-    left = found.left.dtype
-    rate = device.double if left is f64 else device.single
-    if left.is_half or (left is f32 and found.tf32):
-        rate = device.tensor * 2 // left.size
-    count = found.many * found.rows * found.columns * found.terms
+    offered: dict[str, LibraryProduct | LibraryConvolution | None] = {
+        "cuBLASLt": next((p for c in contractions(r.build, work.address) if (p := _product(r, c, work, device))), None),
+        "cuDNN": convolution(r, work, device.tf32)}  # fmt: skip
+    if any(offered.values()):
+        own = min(others, key=lambda c: c.cycles)
+        for name, call in offered.items():
+            if call is not None:
+                build = partial(_build, own, call)
+                yield Candidate("library", _cycles(call, work, device), build, Schedule((Library(name),)))
+
+
+def _cycles(call: LibraryProduct | LibraryConvolution, work: Work, device: Device) -> float:
+    """An estimate of the time of a library's kernel."""
+    rate = device.double if call.dtype is f64 else device.single
+    if call.dtype.is_half or (call.dtype is f32 and call.tf32):
+        rate = device.tensor * 2 // call.dtype.size
     bandwidth = device.bandwidth / device.clock
-    cycles = max(count / (device.multiprocessors * rate * RATE), moved(work.statement) / bandwidth)
-    yield Candidate("library", device.launch + cycles, partial(_build, min(own, key=lambda c: c.cycles), found),
-                    Schedule((Library("cuBLASLt"),)))  # fmt: skip
+    return device.launch + max(call.count / (device.multiprocessors * rate * RATE), moved(work.statement) / bandwidth)
 
 
-def _build(own: Candidate, found: LibraryProduct, builder: KernelBuilder) -> Kernel:
-    return replace(own.build(builder), library=found)
+def _build(own: Candidate, call: LibraryProduct | LibraryConvolution, builder: KernelBuilder) -> Kernel:
+    return replace(spread(own.build(builder)), library=call)
+
+
+def _is_plain(r: Reduction) -> bool:
+    """Whether a statement is a sum, rounded once if it has 16 bits, and nothing else."""
+    if r.total.op != "sum" or len(r.build.outs) != 1 or r.total.arg.dtype.bits < 32:
+        return False
+    value = r.build.values[0]
+    return value is r.total or (isinstance(value, ir.Cast) and value.arg is r.total)
 
 
 def _product(r: Reduction, c: Contraction, work: Work, device: Device) -> LibraryProduct | None:
     """A contraction as a product of a library; None if it is none."""
-    build = r.build
-    if r.total.op != "sum" or len(build.outs) != 1 or r.total.arg.dtype.bits < 32 or c.only_a or c.only_b:
+    build, [out] = r.build, r.build.outs
+    if c.only_a or c.only_b:
         return None
-    value, [out] = build.values[0], build.outs
-    if value.arg is not r.total if isinstance(value, ir.Cast) else value is not r.total:
-        return None
-    one, other = (_operand(o.term) for o in (c.a, c.b))
+    one, other = (element(o.term) for o in (c.a, c.b))
     if one is None or other is None:
         return None
     left = _matrix(work.parameter(one.ref), one.dtype, work.address(one.ref, one.indices)[1], c.rows, c.depth, c.shared)
@@ -86,13 +99,6 @@ def _product(r: Reduction, c: Contraction, work: Work, device: Device) -> Librar
         return None
     many, rows, columns, terms = (count_of(v) or 1 for v in (c.shared, c.rows, c.columns, c.depth))
     return LibraryProduct(many, rows, columns, terms, left, right, to, device.tf32)
-
-
-def _operand(term: ir.Scalar) -> ir.Get | None:
-    """The array element that an operand is, or whose value it is in f32."""
-    if isinstance(term, ir.Cast) and term.arg.dtype.is_half:
-        term = term.arg
-    return term if isinstance(term, ir.Get) else None
 
 
 def _fits(left: DType, right: DType, out: DType) -> bool:

@@ -64,6 +64,13 @@ def reduction(s: ir.Statement) -> Reduction | None:
     return Reduction(build, total, results, terms)
 
 
+def element(term: ir.Scalar) -> ir.Get | None:
+    """The array element that an operand is, or whose value it is in f32."""
+    if isinstance(term, ir.Cast) and term.arg.dtype.is_half:
+        term = term.arg
+    return term if isinstance(term, ir.Get) else None
+
+
 def moved(s: ir.Statement) -> float:
     """The bytes of the arrays that a statement reads and writes."""
     return sum(r.dtype.size * typical_count(elements(r.shape)) for r in {*statement_reads(s), *s.outs})

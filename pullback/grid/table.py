@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.device import Device
 from pullback.grid.accesses import WARP, in_order, orders
-from pullback.grid.library import library_products
+from pullback.grid.library import library_calls
 from pullback.grid.products import products
 from pullback.grid.reductions import Traffic, independent_loops, moved, places, traffic
 from pullback.grid.rows import head, rows
@@ -108,8 +108,13 @@ def _offered(work: Work, machine: Machine, strategy: DeviceStrategy, device: Dev
     return (with_loops(c, work.statement) for c in strategy(work, machine, device))
 
 
-STRATEGIES: Final[tuple[DeviceStrategy, ...]] = (tensor_products, products, trees, transposes, scatters, elements,
-                                                 library_products)  # fmt: skip
+def libraries(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
+    """The strategy for statements that libraries may compute; the kernel is that of another strategy."""
+    return library_calls(work, device, (c for strategy in OWN for c in strategy(work, machine, device)))
+
+
+OWN: Final[tuple[DeviceStrategy, ...]] = (tensor_products, products, trees, transposes, scatters, elements)
+STRATEGIES: Final[tuple[DeviceStrategy, ...]] = (*OWN, libraries)
 SEVERAL: Final[tuple[DeviceStrategy, ...]] = (rows,)  # for neighboring statements
 LOOPS: Final[tuple[DeviceStrategy, ...]] = (writes, scans)  # for loops with states
 SORTS: Final[tuple[DeviceStrategy, ...]] = (sorts,)

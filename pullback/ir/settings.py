@@ -40,7 +40,7 @@ class Settings:
         specialize: whether C is compiled for the sizes of each call.
         precision: the numbers that products of f32 may be computed with: "tf32" permits 10 bits of mantissa.
         tune: whether kernels of devices take the schedules that were measured as the fastest; with "libraries" also
-            products of the maker's libraries.
+            products and convolutions of the maker's libraries.
         device: the device of calls, such as "cuda:0"; "" for that of the arguments. With "!" it runs nowhere else.
     """
 

@@ -55,7 +55,7 @@ class Driver:
             program's name.
         text: the functions that all programs use.   kernel: those of programs that have kernels.
         copy, zero, request: functions for programs that use them.
-        graphs: those for graphs; empty if the driver has none.   library: those for products of a library.
+        graphs: those for graphs; empty if the driver has none.   library: those for kernels that libraries compute.
         taken: the names that this text defines, in addition to those of all drivers.
     """
 
@@ -226,23 +226,36 @@ static int request(KERNEL kernel, int bytes) {
 """,
     library="""\
 
-/* Products by cuBLASLt, as `runtime/device/cublas.py` has prepared them. */
-struct product { const void *what, *right, *left, *out, *how, *one, *zero; };
-struct products {
+/* Kernels that libraries compute, as `runtime/device/library.py` has prepared them. */
+struct library {
     int (*matmul)(void *, const void *, const void *, const void *, const void *, const void *, const void *,
                   const void *, const void *, const void *, void *, const void *, const void *, void *, size_t, STREAM);
+    int (*on)(void *, STREAM); /* of cuDNN: the stream of further calls */
     void *handle, *workspace;
     size_t workspace_bytes;
-    const struct product *each;
     int failed;
 };
+struct library_call {
+    struct library *library; /* NULL for none */
+    int (*convolve)(void *, const void *, const void *, const void *, const void *, const void *, const void *, int,
+                    void *, size_t, const void *, const void *, void *);
+    const void *what, *left, *right, *out, *how, *one, *zero;
+    int algorithm;
+};
 
-/* Returns 0 if the library computes the product. */
-static int multiply(struct products *all, int k, const void *left, const void *right, void *out, STREAM stream) {
-    if (!all || all->failed) return 1;
-    const struct product *const p = &all->each[k];
-    return all->failed = all->matmul(all->handle, p->what, p->one, right, p->right, left, p->left, p->zero, out, p->out,
-                                     out, p->out, p->how, all->workspace, all->workspace_bytes, stream);
+/* Returns 0 if a library computes the kernel. One that has failed is not asked again. */
+static int by_library(const struct library_call *all, int k, const void *left, const void *right, void *out,
+                      STREAM stream) {
+    const struct library_call *const c = all ? &all[k] : NULL;
+    if (!c || !c->library || c->library->failed) return 1;
+    struct library *const l = c->library;
+    if (l->matmul) {
+        return l->failed = l->matmul(l->handle, c->what, c->one, right, c->right, left, c->left, c->zero, out, c->out,
+                                     out, c->out, c->how, l->workspace, l->workspace_bytes, stream);
+    }
+    if ((l->failed = l->on(l->handle, stream))) return 1;
+    return l->failed = c->convolve(l->handle, c->one, c->left, left, c->right, right, c->what, c->algorithm,
+                                   l->workspace, l->workspace_bytes, c->zero, c->out, out);
 }
 """,
     graphs="""\

@@ -28,7 +28,7 @@ from pullback.codegen.device.kernels import Kernels
 from pullback.codegen.target import Printing
 from pullback.grid.estimates import launches
 from pullback.loops.memory.plan import MemoryPlan
-from pullback.loops.program.library import LibraryProduct
+from pullback.loops.program.library import LibraryCall
 from pullback.loops.program.nodes import Call, Copy, Fill, Function, If, Stmt, walk
 from pullback.loops.program.values import Buffer, Load, View, walk_value
 
@@ -68,9 +68,9 @@ static int failed_check(const void *at, int64_t *fault, STREAM stream) {
 
 USE: Final = """\
 
-/* Lets a library compute products; NULL for none. */
-void {name}_use(struct {name} *self, struct products *products) {{
-    self->products = products;
+/* Lets libraries compute kernels; NULL for none. */
+void {name}_use(struct {name} *self, const struct library_call *calls) {{
+    self->calls = calls;
 }}
 """
 
@@ -81,7 +81,7 @@ _OWN: Final = frozenset((
     "drop_graphs", "find_graphs", "found", "fault", "status", "made", "image", "OK", "LAUNCH", "LAUNCH_WITH", "ARRAY",
     "NUMBER", "MEMORY_BYTES", "ARRAY_BYTES", "APART_BYTES", "ARRAYS", "INPUTS", "places", "STREAM", "KERNEL",
     "NO_DRIVER", "OLD_DRIVER", "NOT_OPEN", "NO_MEMORY", "NOT_ALIGNED", "NULL", "dlopen", "dlsym", "dlclose", "dlerror",
-    "calloc", "realloc", "free", "products", "product", "multiply"))  # fmt: skip
+    "calloc", "realloc", "free", "calls", "library", "library_call", "by_library"))  # fmt: skip
 
 
 class HostExpressions(Expressions):
@@ -127,16 +127,14 @@ class HostWriter(Writer):
     def launches(self, s: Call) -> None:
         """Add the launches of a kernel, which a library may replace."""
         assert isinstance(self.unit, DeviceUnit)
-        product, views = s.kernel.library, dict(zip(s.kernel.params, s.arguments, strict=True))
-        if product is None or not self.unit.driver.library or not all(
-                _is_aligned(views[m.buffer]) for m in (product.left, product.right, product.out)):
+        wanted, views = s.kernel.library, dict(zip(s.kernel.params, s.arguments, strict=True))
+        if wanted is None or not self.unit.driver.library or not all(_is_aligned(views[b]) for b in wanted.buffers):
             self._launches(s)
             return
-        if product not in self.unit.products:
-            self.unit.products.append(product)
-        given = (self.expressions.pointer(views[m.buffer].buffer, views[m.buffer].offset)
-                 for m in (product.left, product.right, product.out))  # fmt: skip
-        self.line(f"if (multiply(self->products, {self.unit.products.index(product)}, {', '.join(given)}, stream)) {{")
+        if wanted not in self.unit.calls:
+            self.unit.calls.append(wanted)
+        given = (self.expressions.pointer(views[b].buffer, views[b].offset) for b in wanted.buffers)
+        self.line(f"if (by_library(self->calls, {self.unit.calls.index(wanted)}, {', '.join(given)}, stream)) {{")
         self.depth += 1
         self._launches(s)
         self.depth -= 1
@@ -175,12 +173,12 @@ class DeviceUnit(Unit):
         parts = *self.driver.openings, "enqueue", "close", "messages", "use"
         self.taken |= {self.name, *(f"{self.name}_{part}" for part in parts)}
         self.kernels = Kernels(self, words)
-        self.products: list[LibraryProduct] = []
+        self.calls: list[LibraryCall] = []
 
     @property
     def aligned(self) -> bool:
         """Whether arrays of the caller must begin at multiples of `START`; known when all kernels are printed."""
-        return self.kernels.aligned or bool(self.products)
+        return self.kernels.aligned or bool(self.calls)
 
     @cached_property
     def has_graphs(self) -> bool:
@@ -252,7 +250,7 @@ def host_text(unit: DeviceUnit) -> HostText:
     enqueued, enqueue = _enqueue(unit, checks)
     count = len(unit.function.given) + len(unit.function.outputs) + checks
     members = "".join(f"    KERNEL {k};\n" for k in kernels) + "    struct graphs graphs;\n" * unit.has_graphs
-    members += "    struct products *products;\n" * bool(unit.products)
+    members += "    const struct library_call *calls;\n" * bool(unit.calls)
     parts = [
         f'#include "{name}.h"\n\n#include <dlfcn.h>\n#include <stddef.h>\n\n{MEMORY}',
         f"enum {{ NO_DRIVER = {NO_DRIVER}, OLD_DRIVER = {OLD_DRIVER}, NOT_OPEN = {NOT_OPEN}, ",
@@ -262,11 +260,11 @@ def host_text(unit: DeviceUnit) -> HostText:
         driver.blocks.format(count + 2), driver.text, driver.kernel * bool(kernels),
         *(part for part, word in ((driver.copy, "copy("), (driver.zero, "zero("), (LOOK, "look("))
           if f"OK({word}" in inside or (part is driver.zero and checks)), CHECKED * checks,
-        driver.request * bool(unit.kernels.requested), driver.library * bool(unit.products),
+        driver.request * bool(unit.kernels.requested), driver.library * bool(unit.calls),
         _small(unit) * unit.has_graphs, driver.graphs * unit.has_graphs,
         f"\nstruct {name} {{\n    struct device on;\n{members}    char *memory, *arrays;\n}};\n",
         run, _queue(unit) * unit.has_graphs, _open(unit, kernels, places), driver.extra[1].format(name=name),
-        USE.format(name=name) * bool(unit.products), entry, enqueue]  # fmt: skip
+        USE.format(name=name) * bool(unit.calls), entry, enqueue]  # fmt: skip
     return HostText(fit("".join(parts)), (called, enqueued), places.memory_bytes, array_bytes)
 
 

@@ -21,7 +21,7 @@ from pullback.codegen.device.host import (
 from pullback.codegen.device.kernels import Launch
 from pullback.device import Device
 from pullback.loops.memory.plan import MemoryPlan
-from pullback.loops.program.library import LibraryProduct
+from pullback.loops.program.library import LibraryCall
 from pullback.loops.program.nodes import Function, If, Site, kernels_of, walk
 
 
@@ -34,7 +34,7 @@ class DeviceProgram:
         kernels: the text of its kernels.   host: the host program.   header: the header of the host program.
         sites: the meaning of each return code (from 1).
         memory_bytes: its working memory on the device.   array_bytes: the memory for arrays of the host.
-        launches: its distinct launches.   products: those that a library may compute.
+        launches: its distinct launches.   library_calls: the kernels that libraries may compute.
     """
 
     name: str
@@ -45,7 +45,7 @@ class DeviceProgram:
     memory_bytes: int
     array_bytes: int
     launches: tuple[Launch, ...]
-    products: tuple[LibraryProduct, ...] = ()
+    library_calls: tuple[LibraryCall, ...] = ()
 
     @property
     def device_bytes(self) -> int:
@@ -55,7 +55,7 @@ class DeviceProgram:
     @property
     def start(self) -> int:
         """The number of bytes of which the addresses of arguments must be multiples."""
-        return START if self.products or any(launch.aligned for launch in self.launches) else 1
+        return START if self.library_calls or any(launch.aligned for launch in self.launches) else 1
 
 
 def device_program(function: Function, plan: MemoryPlan, words: DeviceWords, device: Device,
@@ -72,7 +72,7 @@ def device_program(function: Function, plan: MemoryPlan, words: DeviceWords, dev
     launches = dict.fromkeys(x for k in kernels_of(function.body) for x in unit.kernels.launches(k))
     header = _header(unit, host, device, exact)
     return DeviceProgram(unit.name, kernels, host.text, header, tuple(unit.sites), host.memory_bytes, host.array_bytes,
-                         tuple(launches), tuple(unit.products))
+                         tuple(launches), tuple(unit.calls))
 
 
 HEADER: Final = """\

@@ -71,9 +71,9 @@ def contractions(s: ir.Build, address: Address) -> Iterator[Contraction]:
     total = _only_sum(s)
     if total is None:
         return
-    conds, factors = _factors(total)
-    numbers = [f for f in factors if isinstance(f, ir.Const)]
-    others = [f for f in factors if not isinstance(f, ir.Const)]
+    conds, terms = factors(total)
+    numbers = [f for f in terms if isinstance(f, ir.Const)]
+    others = [f for f in terms if not isinstance(f, ir.Const)]
     if not 2 <= len(others) <= MOST_FACTORS:
         return
     for sides in product((0, 1), repeat=len(others)):
@@ -95,7 +95,7 @@ def _only_sum(s: ir.Build) -> ir.Reduce | None:
     return total if total.op == "sum" and total.dtype.is_floating and some else None
 
 
-def _factors(total: ir.Reduce) -> tuple[tuple[Cond, ...], tuple[ir.Scalar, ...]]:
+def factors(total: ir.Reduce) -> tuple[tuple[Cond, ...], tuple[ir.Scalar, ...]]:
     """Conditions and factors of the sum's term."""
     conds = total.arg.conds if isinstance(total.arg, ir.Bracket) else ()
     term = total.arg.arg if isinstance(total.arg, ir.Bracket) else total.arg

@@ -22,7 +22,7 @@ from pullback.ir.foreign import Foreign
 from pullback.ir.index import Cond, Data, DimSymbol, Index, Var, as_index
 from pullback.ir.types import DType
 from pullback.loops.program.ahead import EndBatch, Finish, Prefetch, Run, Wait, WarpTile
-from pullback.loops.program.library import LibraryProduct
+from pullback.loops.program.library import LibraryCall
 from pullback.loops.program.schedule import Chosen
 from pullback.loops.program.values import (
     Bound,
@@ -268,7 +268,7 @@ class Kernel:
         positions: source locations of its statement and of the statements fused into it; its own is first.
         apart: whether to compile it without specializing on the numbers it is called with.
         choice: its candidate among those for its statement.
-        library: the product that its launches compute, if a library may do it.
+        library: the product or the convolution that its launches compute, if a library may do it.
     """
 
     name: str
@@ -282,7 +282,7 @@ class Kernel:
     positions: tuple[Position, ...] = ()
     apart: bool = False
     choice: Chosen | None = None
-    library: LibraryProduct | None = None
+    library: LibraryCall | None = None
 
     @property
     def position(self) -> Position | None:

@@ -22,11 +22,10 @@ from pullback.memory.rows import BufferRow
 from pullback.memory.table import MemoryTable, memory_table
 from pullback.runtime.buffer import NDArray, address, prepared
 from pullback.runtime.device.array import DeviceArray, Memory, Pending, aligned, described, no_memory, sent
-from pullback.runtime.device.cublas import products
 from pullback.runtime.device.driver import Gpu, StatusError
 from pullback.runtime.device.entry import DeviceCall, has_complex
+from pullback.runtime.device.libraries import library_calls
 from pullback.runtime.device.listing import named
-from pullback.runtime.device.schedules import say
 from pullback.runtime.emit import Lowered
 from pullback.runtime.executor import check_error
 from pullback.runtime.record import Parameter, Record
@@ -71,7 +70,7 @@ class DeviceExecutable:
     Attributes:
         record: the C of its host program, and the arrays that a call takes and returns.
         lowered: its loops and its memory plan.
-        library: the products that a library computes in place of kernels; None for none.
+        library: the calls of libraries that take the place of kernels; None for none.
     """
 
     workers, in_place = 1, ()
@@ -111,11 +110,11 @@ class DeviceExecutable:
         if refused := gpu.refusal(name, -status, library):
             raise refused
         self._check(status, self._working_rows)
-        self.library = products(gpu, program.products, name) if program.products else None
+        self.library = library_calls(gpu, program.library_calls, name)
         if self.library is not None:
             use = library[f"{name}_use"]
             use.argtypes, use.restype = [ctypes.c_void_p, ctypes.c_void_p], None
-            use(self._handle, ctypes.addressof(self.library.struct))
+            use(self._handle, ctypes.addressof(self.library.array))
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         handle = getattr(self, "_handle", None)
@@ -265,10 +264,9 @@ class DeviceExecutable:
         raise self.gpu.failure(self.program.name, -status)
 
     def _note_library(self) -> None:
-        """Warn if a library failed in a call; kernels have computed its products."""
-        if self.library is not None and self.library.failed:
-            say(f"{self.program.name}: cuBLASLt fails with status {self.library.failed}; kernels compute products on "
-                f"{self.gpu.name}")
+        """Warn if a library failed in a call; kernels have computed its part."""
+        if self.library is not None:
+            self.library.report()
 
     def _working_rows(self) -> tuple[int, list[str]]:
         """The bytes of working memory, and the first row of the memory table that does not fit."""

@@ -242,7 +242,7 @@ class Trials:
                 return None
             self._check(trial)
             calls = trial.executable.library
-            if trial.executable.program.products and (calls is None or calls.failed):
+            if trial.executable.program.library_calls and (calls is None or calls.failed):
                 return None  # as was reported
         except Wrong as error:
             say(f"{self._name}: the schedule {text} is wrong and not used: {error}")

@@ -1,8 +1,8 @@
 """A driver and a compiler of CUDA for tests: devices that are this processor.
 
-`c/driver.cpp` takes the place of `libcuda.so.1`, `c/nvrtc.cpp` that of NVRTC, and `c/cublaslt.cpp` that of cuBLASLt.
-They are compiled at first use and kept by their content. A process that has loaded the first two finds them by their
-names, as it would find the real ones.
+`c/driver.cpp` takes the place of `libcuda.so.1`, `c/nvrtc.cpp` that of NVRTC, `c/cublaslt.cpp` that of cuBLASLt, and
+`c/cudnn.cpp` that of cuDNN. They are compiled at first use and kept by their content. A process that has loaded the
+first two finds them by their names, as it would find the real ones.
 
 PULLBACK_TEST_CUDA=1 leaves all out: tests of devices run on the computer's own device.
 """
@@ -29,8 +29,8 @@ from tests.support.devices import nvrtc
 
 HERE: Final = Path(__file__).parent / "c"
 SOURCES: Final = tuple(sorted(HERE.iterdir()))
-DRIVER, COMPILER, LIBRARY = "libcuda.so.1", "libnvrtc.so.12", "libcublasLt.so.12"
-_FILES: Final = {DRIVER: "driver.cpp", COMPILER: "nvrtc.cpp", LIBRARY: "cublaslt.cpp"}
+DRIVER, COMPILER, LIBRARY, CUDNN = "libcuda.so.1", "libnvrtc.so.12", "libcublasLt.so.12", "libcudnn.so.9"
+_FILES: Final = {DRIVER: "driver.cpp", COMPILER: "nvrtc.cpp", LIBRARY: "cublaslt.cpp", CUDNN: "cudnn.cpp"}
 HAS_COMPILER: Final = shutil.which("g++") is not None
 REST: Final = "right on a real device so far; the rest controls the driver for tests"
 IS_REAL: Final = os.environ.get("PULLBACK_TEST_CUDA") == "1"

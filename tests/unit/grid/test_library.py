@@ -13,7 +13,7 @@ import pytest
 
 import pullback as pb
 from pullback.device import cuda_model
-from pullback.grid.library import library_products
+from pullback.grid.table import libraries
 from pullback.ir.halves import from_half, to_half
 from pullback.ir.parser import parse_program
 from pullback.ir.types import dtype_named
@@ -23,7 +23,9 @@ from pullback.loops.program.schedule import EVERY
 from pullback.machine import SCALAR
 from pullback.records import replace
 from pullback.runtime.cache import cache_folder
-from pullback.runtime.device import cublas, schedules, tuner
+from pullback.runtime.device import schedules, tuner
+from pullback.runtime.device.cublas import CublasLt
+from pullback.runtime.device.library import loaded
 from tests.support.devices import fake
 from tests.unit.grid.test_tuner import entries, said
 
@@ -54,7 +56,7 @@ def library(devices: fake.Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[L
     own = f"tuned-{uuid4().hex}"
     monkeypatch.setattr(schedules, "KIND", own)
     monkeypatch.setenv("PULLBACK_CUBLASLT", str(fake.built(fake.LIBRARY)))
-    cublas.library.cache_clear()
+    loaded.cache_clear()
     schedules._SAID.clear()
     found = Library()
     found.set("right")
@@ -62,7 +64,7 @@ def library(devices: fake.Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[L
     monkeypatch.setattr(tuner, "WIDTH", 1)  # the library is the cheapest by its estimate
     yield found
     found.set("right")
-    cublas.library.cache_clear()
+    loaded.cache_clear()
     schedules._SAID.clear()
     shutil.rmtree(cache_folder() / own, ignore_errors=True)
 
@@ -117,7 +119,7 @@ def test_layouts(shape: str, kind: str, library: Library) -> None:
     f = tuned(lambda x, y: pb.einsum(words, x, y))
     if storage.is_half:
         text = storage_program(one, first, other, second, out, kind)
-        assert found(text, libraries=True)
+        assert found(text, permitted=True)
         return
     np.testing.assert_array_equal(np.asarray(f(*given)), np.einsum(words, x, y))
     assert library.products > 0, entries()
@@ -134,12 +136,12 @@ def storage_program(one: Sequence[int], first: str, other: Sequence[int], second
             f"sum {sums[0]} < {sizes[sums[0]]} {{ f32(x[{at[0]}]) * f32(y[{at[1]}]) }} }} return z }}")  # fmt: skip
 
 
-def found(text: str, libraries: bool) -> list[Any]:
+def found(text: str, permitted: bool) -> list[Any]:
     """The library's candidates for a statement."""
     made = parse_program(text)
     work = Work.of(made.body.statements[0], assign_storage(made).views)
-    device = replace(cuda_model("sm_90a"), libraries=libraries)
-    return list(library_products(replace(work, wish=EVERY), SCALAR, device))
+    device = replace(cuda_model("sm_90a"), libraries=permitted)
+    return list(libraries(replace(work, wish=EVERY), SCALAR, device))
 
 
 def test_other_statements_are_none(library: Library) -> None:
@@ -222,7 +224,7 @@ def test_libraries_that_are_not_used(variable: str, value: str, why: str, librar
 
 def test_there_is_no_library(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PULLBACK_CUBLASLT")
-    monkeypatch.setattr(cublas, "_places", lambda: iter(("libcublasLt.so.0",)))
+    monkeypatch.setattr(CublasLt, "versions", (".0",))
     assert said(lambda: tuned()(X, Y)) == [
         "cuBLASLt is not found: `pip install nvidia-cublas`, or PULLBACK_CUBLASLT with the path of libcublasLt; "
         "products have the kernels of Pullback [E424]"]  # fmt: skip

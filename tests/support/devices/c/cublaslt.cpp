@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "elements.h"
+
 static std::string mode = "right";
 static size_t version = 120800;
 static long products; /* calls so far */
@@ -21,41 +23,8 @@ struct way { uint64_t how[8]; size_t workspace; int state; float waves; int rese
 struct job { matmul what; layout a, b, d; const char *left, *right; char *out; bool wrong, rough; };
 
 static size_t bytes(const layout &l) {
-    const size_t size = l.type == 1 ? 8 : l.type == 0 ? 4 : 2;
-    return size * ((l.count - 1) * l.apart + (l.columns - 1) * l.lead + l.rows);
+    return size_of(l.type) * ((l.count - 1) * l.apart + (l.columns - 1) * l.lead + l.rows);
 }
-static float half(const char *p, int type) {
-    uint16_t bits;
-    memcpy(&bits, p, 2);
-    if (type == 14) {
-        const uint32_t wide = uint32_t(bits) << 16;
-        float f;
-        return memcpy(&f, &wide, 4), f;
-    }
-    _Float16 h;
-    return memcpy(&h, &bits, 2), float(h);
-}
-static double element(const char *at, const layout &l, size_t k, bool rough) {
-    if (l.type == 1) return ((const double *)at)[k];
-    if (l.type) return half(at + 2 * k, l.type);
-    uint32_t bits;
-    memcpy(&bits, at + 4 * k, 4);
-    if (rough) bits = (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
-    float f;
-    return memcpy(&f, &bits, 4), f;
-}
-static void store(char *at, const layout &l, size_t k, double value) {
-    if (l.type == 1) ((double *)at)[k] = value;
-    else if (l.type == 0) ((float *)at)[k] = float(value);
-    else if (l.type == 2) ((_Float16 *)at)[k] = _Float16(float(value));
-    else {
-        const float f = float(value);
-        uint32_t wide;
-        memcpy(&wide, &f, 4);
-        ((uint16_t *)at)[k] = uint16_t((wide + 0x7fff + (wide >> 16 & 1)) >> 16);
-    }
-}
-
 static int multiplied(void *data) {
     const job &j = *(const job *)data;
     const bool ta = j.what.turned[0], tb = j.what.turned[1];
@@ -67,9 +36,9 @@ static int multiplied(void *data) {
                 for (uint64_t k = 0; k < terms; ++k) {
                     const size_t at = n * j.a.apart + (ta ? r * j.a.lead + k : k * j.a.lead + r);
                     const size_t bt = n * j.b.apart + (tb ? k * j.b.lead + c : c * j.b.lead + k);
-                    sum += element(j.left, j.a, at, j.rough) * element(j.right, j.b, bt, j.rough);
+                    sum += element(j.left, j.a.type, at, j.rough) * element(j.right, j.b.type, bt, j.rough);
                 }
-                store(j.out, j.d, n * j.d.apart + c * j.d.lead + r, j.wrong && !n && !c && !r ? sum + 1 : sum);
+                store(j.out, j.d.type, n * j.d.apart + c * j.d.lead + r, j.wrong && !n && !c && !r ? sum + 1 : sum);
             }
         }
     }
