@@ -56,7 +56,7 @@ class Called:
 
     @property
     def status(self) -> int:
-        """What a call returns: 0, or that an argument is out of range."""
+        """The status of a call: 0, or that an argument is out of range."""
         return self.entry(1, address(self.kept[-1]))
 
     def seconds(self) -> float:
