@@ -4,9 +4,9 @@
 
 A statement relates elements of its result to pairs of elements whose products it adds. For the convolution these are
 the triples of y, x and w with equal n, k and c and with h = s i + d u - p along each spatial axis. The gradient of x
-adds over the same triples, for each element of x, and so does that of w. So a statement is one of the three exactly if
-its triples are these, however its indices and conditions are written. The triples are a product: of a relation for
-images, for channels, and for each spatial axis. Each has few variables, and all their values are tried.
+adds over the same triples, for each element of x, and so does that of w. So a statement is one of the three if its
+triples are these; how its indices and conditions are written plays no part. The triples are a product: of a relation
+for images, for channels, and for each spatial axis. Each has few variables, and all their values are tried.
 """
 
 from __future__ import annotations
