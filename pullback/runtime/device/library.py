@@ -1,4 +1,4 @@
-"""Libraries of NVIDIA that compute kernels of programs. They are found by `dlopen`; programs run without them.
+"""Libraries of NVIDIA that compute kernels of programs, found by `dlopen`. Programs run without them.
 
 A library is the one that its variable names, that of its wheel, or the system's.
 """
