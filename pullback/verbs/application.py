@@ -250,7 +250,7 @@ def _reduced(f: Verb, h: Array, axes: tuple[int, ...]) -> Array:
     if not axes:
         return h
     own = unguarded(f)
-    known = next((g for verbs, g in _REDUCTIONS if any(own is v for v in verbs)), None)
+    known = next((g for verbs, g in _REDUCTIONS if any(own is unguarded(v) for v in verbs)), None)
     if known is not None:
         return known(h, axis=axes)
     rows = moveaxis(h, axes, tuple(range(len(axes))))

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pullback.ir import expr
 from pullback.ir import nodes as ir
-from pullback.ir.index import Index, as_index
+from pullback.ir.index import ZERO_INDEX, Index, as_index
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.tracing.array import Array
@@ -32,9 +32,9 @@ def recognized(f: Callable[..., Any], dtype: DType, extents: Sequence[Index]) ->
         found = f(*map(from_ref, cells))
         if not isinstance(found, Array) or found.strong is not dtype or found.extents != tuple(extents):
             return None
-        variables = axes_for(extents)
-        value = _written(found.element(tuple(map(as_index, variables))), scope.statements)
-        a, b = (expr.get(r, *variables) for r in cells)
+        places = [ZERO_INDEX if n.constant == 1 else as_index(v) for n, v in zip(extents, axes_for(extents))]
+        value = _written(found.element(tuple(places)), scope.statements)
+        a, b = (expr.get(r, *places) for r in cells)
     ways: dict[str, tuple[ir.Scalar, ...]]
     if dtype.is_bool:
         ways = {op: (expr.apply(name, a, b), expr.apply(name, b, a)) for op, name in _LOGICAL.items()}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import operator
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -297,6 +299,20 @@ def test_reduce_knows_functions_by_what_they_do(name: str) -> None:
     flags = np.array([True, False, True])
     assert not evaluate(lambda x: reduce(lambda a, b: b & a, x), flags)
     assert evaluate(lambda x: reduce(lambda a, b: a | b, x), flags)
+
+
+def test_reduce_knows_functions_that_were_used_before() -> None:
+    """The order of a user's imports plays no part."""
+    text = """import jaxtyping, pullback as pb
+pb.{0}
+from pullback.verbs import reduce
+@pb.function
+def f(x: jaxtyping.{1}[pb.Array, "3 1 2"]):
+    return reduce(pb.{0}, x), reduce(lambda a, b: pb.{0}(a, b), x)
+print(f.ir)"""
+    for name, kind in (("add", "Float64"), ("maximum", "Float64"), ("logical_and", "Bool")):
+        command = [sys.executable, "-c", text.format(name, kind)]
+        assert "fold" not in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def test_reduce_by_what_is_nearly_a_sum() -> None:
