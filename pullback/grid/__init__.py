@@ -15,7 +15,7 @@ transposes.py arrays that are read along another axis, through tiles in shared m
 accesses.py   how the elements of neighboring threads lie in memory
 products.py   tiled products, with panels in shared memory and sums in registers
 tensor.py     products on tensor cores
-library.py    products and convolutions by libraries of the device's maker; convolutions.py recognizes the latter, and
+vendor.py     products and convolutions by libraries of the device's maker; convolutions.py recognizes the latter, and
               called.py describes both
 table.py      the table of strategies, in order
 estimates.py  counts of a thread's steps, and of launches

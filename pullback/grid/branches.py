@@ -70,7 +70,7 @@ class _Branch:
         named = ("" if isinstance(self.test, Load) else "not ") + b.name
         schedule = Schedule((When(named), *k.choice.schedule.steps))
         choice = replace(k.choice, schedule=schedule)
-        return replace(k, params=(param, *k.params), body=body, portable=None, choice=choice, library=None)
+        return replace(k, params=(param, *k.params), body=body, portable=None, choice=choice, vendor=None)
 
 
 def as_call(s: Copy | Fill) -> Call:

@@ -11,7 +11,6 @@ import numpy as np
 
 from pullback.device import Device
 from pullback.grid.accesses import WARP, in_order, orders
-from pullback.grid.library import library_calls
 from pullback.grid.products import products
 from pullback.grid.reductions import Traffic, independent_loops, moved, places, traffic
 from pullback.grid.rows import head, rows
@@ -22,6 +21,7 @@ from pullback.grid.spread import THREADS, is_launched
 from pullback.grid.tensor import tensor_products
 from pullback.grid.transposes import transposes
 from pullback.grid.trees import FLIGHT, trees
+from pullback.grid.vendor import library_calls
 from pullback.grid.writes import writes
 from pullback.ir import nodes as ir
 from pullback.loops.analysis.estimates import statement_cycles

@@ -55,7 +55,7 @@ class Driver:
             program's name.
         text: the functions that all programs use.   kernel: those of programs that have kernels.
         copy, zero, request: functions for programs that use them.
-        graphs: those for graphs; empty if the driver has none.   library: those for kernels that libraries compute.
+        graphs: those for graphs; empty if the driver has none.   vendor: those for kernels that libraries compute.
         taken: the names that this text defines, in addition to those of all drivers.
     """
 
@@ -72,7 +72,7 @@ class Driver:
     stream: str
     declaration: str
     graphs: str = ""
-    library: str = ""
+    vendor: str = ""
     array: str = ""
     address: str = "{1}"
     arrays: str = ""
@@ -224,9 +224,9 @@ static int request(KERNEL kernel, int bytes) {
     return -cu.FuncSetAttribute(kernel, 8, bytes); /* 8: the most bytes of shared memory that a launch may add */
 }
 """,
-    library="""\
+    vendor="""\
 
-/* Kernels that libraries compute, as `runtime/device/library.py` has prepared them. */
+/* Kernels that libraries compute, as `runtime/device/vendor.py` has prepared them. */
 struct library {
     int (*matmul)(void *, const void *, const void *, const void *, const void *, const void *, const void *,
                   const void *, const void *, const void *, void *, const void *, const void *, void *, size_t, STREAM);

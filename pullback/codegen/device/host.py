@@ -28,9 +28,9 @@ from pullback.codegen.device.kernels import Kernels
 from pullback.codegen.target import Printing
 from pullback.grid.estimates import launches
 from pullback.loops.memory.plan import MemoryPlan
-from pullback.loops.program.library import LibraryCall
 from pullback.loops.program.nodes import Call, Copy, Fill, Function, If, Stmt, walk
 from pullback.loops.program.values import Buffer, Load, View, walk_value
+from pullback.loops.program.vendor import LibraryCall
 
 ALIGNED: Final = 256
 START: Final = 16  # arrays of the caller begin at multiples of it, where a kernel needs that
@@ -127,8 +127,8 @@ class HostWriter(Writer):
     def launches(self, s: Call) -> None:
         """Add the launches of a kernel, which a library may replace."""
         assert isinstance(self.unit, DeviceUnit)
-        wanted, views = s.kernel.library, dict(zip(s.kernel.params, s.arguments, strict=True))
-        if wanted is None or not self.unit.driver.library or not all(_is_aligned(views[b]) for b in wanted.buffers):
+        wanted, views = s.kernel.vendor, dict(zip(s.kernel.params, s.arguments, strict=True))
+        if wanted is None or not self.unit.driver.vendor or not all(_is_aligned(views[b]) for b in wanted.buffers):
             self._launches(s)
             return
         if wanted not in self.unit.calls:
@@ -260,7 +260,7 @@ def host_text(unit: DeviceUnit) -> HostText:
         driver.blocks.format(count + 2), driver.text, driver.kernel * bool(kernels),
         *(part for part, word in ((driver.copy, "copy("), (driver.zero, "zero("), (LOOK, "look("))
           if f"OK({word}" in inside or (part is driver.zero and checks)), CHECKED * checks,
-        driver.request * bool(unit.kernels.requested), driver.library * bool(unit.calls),
+        driver.request * bool(unit.kernels.requested), driver.vendor * bool(unit.calls),
         _small(unit) * unit.has_graphs, driver.graphs * unit.has_graphs,
         f"\nstruct {name} {{\n    struct device on;\n{members}    char *memory, *arrays;\n}};\n",
         run, _queue(unit) * unit.has_graphs, _open(unit, kernels, places), driver.extra[1].format(name=name),

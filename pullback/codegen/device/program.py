@@ -21,8 +21,8 @@ from pullback.codegen.device.host import (
 from pullback.codegen.device.kernels import Launch
 from pullback.device import Device
 from pullback.loops.memory.plan import MemoryPlan
-from pullback.loops.program.library import LibraryCall
 from pullback.loops.program.nodes import Function, If, Site, kernels_of, walk
+from pullback.loops.program.vendor import LibraryCall
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class DeviceProgram:
         kernels: the text of its kernels.   host: the host program.   header: the header of the host program.
         sites: the meaning of each return code (from 1).
         memory_bytes: its working memory on the device.   array_bytes: the memory for arrays of the host.
-        launches: its distinct launches.   library_calls: the kernels that libraries may compute.
+        launches: its distinct launches.   vendor_calls: the kernels that libraries may compute.
     """
 
     name: str
@@ -45,7 +45,7 @@ class DeviceProgram:
     memory_bytes: int
     array_bytes: int
     launches: tuple[Launch, ...]
-    library_calls: tuple[LibraryCall, ...] = ()
+    vendor_calls: tuple[LibraryCall, ...] = ()
 
     @property
     def device_bytes(self) -> int:
@@ -55,7 +55,7 @@ class DeviceProgram:
     @property
     def start(self) -> int:
         """The number of bytes of which the addresses of arguments must be multiples."""
-        return START if self.library_calls or any(launch.aligned for launch in self.launches) else 1
+        return START if self.vendor_calls or any(launch.aligned for launch in self.launches) else 1
 
 
 def device_program(function: Function, plan: MemoryPlan, words: DeviceWords, device: Device,

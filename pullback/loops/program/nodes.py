@@ -22,7 +22,6 @@ from pullback.ir.foreign import Foreign
 from pullback.ir.index import Cond, Data, DimSymbol, Index, Var, as_index
 from pullback.ir.types import DType
 from pullback.loops.program.ahead import EndBatch, Finish, Prefetch, Run, Wait, WarpTile
-from pullback.loops.program.library import LibraryCall
 from pullback.loops.program.schedule import Chosen
 from pullback.loops.program.values import (
     Bound,
@@ -39,6 +38,7 @@ from pullback.loops.program.values import (
     bound_indices,
     walk_value,
 )
+from pullback.loops.program.vendor import LibraryCall
 from pullback.machine import GENERIC, Machine
 from pullback.records import dataclass, field, replace
 from pullback.source import Position
@@ -268,7 +268,7 @@ class Kernel:
         positions: source locations of its statement and of the statements fused into it; its own is first.
         apart: whether to compile it without specializing on the numbers it is called with.
         choice: its candidate among those for its statement.
-        library: the product or the convolution that its launches compute, if a library may do it.
+        vendor: the product or the convolution that its launches compute, if a library may do it.
     """
 
     name: str
@@ -282,7 +282,7 @@ class Kernel:
     positions: tuple[Position, ...] = ()
     apart: bool = False
     choice: Chosen | None = None
-    library: LibraryCall | None = None
+    vendor: LibraryCall | None = None
 
     @property
     def position(self) -> Position | None:

@@ -10,5 +10,5 @@ array.py      arrays on a device, shared by DLPack
 executor.py   calls
 loading.py    programs by device
 tuner.py      schedules that are measured; schedules.py keeps them, stopwatch.py has their times
-library.py    libraries that compute kernels: cublas.py products, cudnn.py convolutions; libraries.py calls them
+vendor.py     libraries that compute kernels: cublas.py products, cudnn.py convolutions; libraries.py calls them
 """

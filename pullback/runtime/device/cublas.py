@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pullback.codegen.device.host import START
 from pullback.grid.called import LibraryProduct, Matrix
-from pullback.runtime.device.library import CallStruct, DeviceLibrary, LibraryError, LibraryStruct, Prepared
+from pullback.runtime.device.vendor import CallStruct, DeviceLibrary, LibraryError, LibraryStruct, Prepared
 
 TYPES: Final = {"f32": 0, "f64": 1, "f16": 2, "bf16": 14}  # cudaDataType
 SUMS: Final = {"f32": 68, "f64": 70, "tf32": 77}  # cublasComputeType_t

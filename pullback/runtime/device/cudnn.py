@@ -12,7 +12,7 @@ from ctypes import c_void_p as _P
 from typing import Any, Final
 
 from pullback.grid.called import Image, LibraryConvolution
-from pullback.runtime.device.library import CallStruct, DeviceLibrary, LibraryError, LibraryStruct, Prepared
+from pullback.runtime.device.vendor import CallStruct, DeviceLibrary, LibraryError, LibraryStruct, Prepared
 
 TYPES: Final = {"f32": 0, "f64": 1, "f16": 2, "bf16": 9}  # cudnnDataType_t
 FORMATS: Final = {False: 0, True: 1}  # cudnnTensorFormat_t: NCHW, NHWC

@@ -70,7 +70,7 @@ class DeviceExecutable:
     Attributes:
         record: the C of its host program, and the arrays that a call takes and returns.
         lowered: its loops and its memory plan.
-        library: the calls of libraries that take the place of kernels; None for none.
+        vendor: the calls of libraries that take the place of kernels; None for none.
     """
 
     workers, in_place = 1, ()
@@ -110,11 +110,11 @@ class DeviceExecutable:
         if refused := gpu.refusal(name, -status, library):
             raise refused
         self._check(status, self._working_rows)
-        self.library = library_calls(gpu, program.library_calls, name)
-        if self.library is not None:
+        self.vendor = library_calls(gpu, program.vendor_calls, name)
+        if self.vendor is not None:
             use = library[f"{name}_use"]
             use.argtypes, use.restype = [ctypes.c_void_p, ctypes.c_void_p], None
-            use(self._handle, ctypes.addressof(self.library.array))
+            use(self._handle, ctypes.addressof(self.vendor.array))
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         handle = getattr(self, "_handle", None)
@@ -125,7 +125,7 @@ class DeviceExecutable:
                 if self._is_busy:
                     self.gpu.wait()
             self._close(handle)
-            if library := getattr(self, "library", None):
+            if library := getattr(self, "vendor", None):
                 library.close()
         self.gpu.reserve(-getattr(self, "_reserved", 0))
 
@@ -265,8 +265,8 @@ class DeviceExecutable:
 
     def _note_library(self) -> None:
         """Warn if a library failed in a call; kernels have computed its part."""
-        if self.library is not None:
-            self.library.report()
+        if self.vendor is not None:
+            self.vendor.report()
 
     def _working_rows(self) -> tuple[int, list[str]]:
         """The bytes of working memory, and the first row of the memory table that does not fit."""

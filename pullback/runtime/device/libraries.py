@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from pullback.errors import OutOfMemoryError
 from pullback.grid.called import LibraryConvolution, LibraryProduct
-from pullback.loops.program.library import LibraryCall
+from pullback.loops.program.vendor import LibraryCall
 from pullback.runtime.device.cublas import CublasLt
 from pullback.runtime.device.cuda import CudaGpu
 from pullback.runtime.device.cudnn import Cudnn
 from pullback.runtime.device.driver import Gpu
-from pullback.runtime.device.library import CallStruct, DeviceLibrary, LibraryError, Prepared, loaded
 from pullback.runtime.device.schedules import say
+from pullback.runtime.device.vendor import CallStruct, DeviceLibrary, LibraryError, Prepared, loaded
 
 KINDS: Final[dict[type[LibraryCall], type[DeviceLibrary]]] = {LibraryProduct: CublasLt, LibraryConvolution: Cudnn}
 
@@ -60,13 +60,13 @@ class LibraryCalls:
             say(f"{self._name}: {error.what}; {rest}")
             return
         for k, made in calls.items():
-            made.library = ctypes.pointer(own.struct)
+            made.vendor = ctypes.pointer(own.struct)
             self.array[k] = made
 
     @property
     def some(self) -> bool:
         """Whether libraries compute any kernel."""
-        return any(call.library for call in self.array)
+        return any(call.vendor for call in self.array)
 
     @property
     def failed(self) -> bool:
@@ -78,8 +78,8 @@ class LibraryCalls:
         for own in self._used:
             if own.struct.failed:
                 say(
-                    f"{self._name}: {own.library.name} fails with status {own.struct.failed}; kernels compute "
-                    f"{own.library.computes} on {self._gpu.name}"
+                    f"{self._name}: {own.vendor.name} fails with status {own.struct.failed}; kernels compute "
+                    f"{own.vendor.computes} on {self._gpu.name}"
                 )
 
     def close(self) -> None:

@@ -241,8 +241,8 @@ class Trials:
             if trial is None or trial.text != text:
                 return None
             self._check(trial)
-            calls = trial.executable.library
-            if trial.executable.program.library_calls and (calls is None or calls.failed):
+            calls = trial.executable.vendor
+            if trial.executable.program.vendor_calls and (calls is None or calls.failed):
                 return None  # as was reported
         except Wrong as error:
             say(f"{self._name}: the schedule {text} is wrong and not used: {error}")

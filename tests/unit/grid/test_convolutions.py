@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import shutil
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -15,7 +12,7 @@ import pytest
 import pullback as pb
 from pullback import nn
 from pullback.device import cuda_model
-from pullback.grid import library as grid_library
+from pullback.grid import vendor
 from pullback.grid.called import LibraryConvolution
 from pullback.grid.table import libraries
 from pullback.ir.halves import from_half, to_half
@@ -26,11 +23,9 @@ from pullback.loops.plain.storage import assign_storage
 from pullback.loops.program.schedule import EVERY
 from pullback.machine import SCALAR
 from pullback.records import replace
-from pullback.runtime.cache import cache_folder
-from pullback.runtime.device import schedules, tuner
 from pullback.runtime.device.cudnn import Cudnn
-from pullback.runtime.device.library import loaded
 from tests.support.devices import fake
+from tests.support.devices.vendor import Library, fast
 from tests.unit.grid.test_tuner import entries, said
 
 calls = pytest.mark.slow
@@ -84,7 +79,7 @@ SIMILAR = {
 
 @pytest.mark.parametrize("what", SIMILAR)
 def test_similar_statements(what: str) -> None:
-    """They are no convolutions that a library computes."""
+    """Statements that differ from a convolution in one thing are not offered to the library."""
     assert found(plain(SIMILAR[what])) == []
 
 
@@ -110,43 +105,14 @@ def test_types() -> None:
 # Calls ------------------------------------------------------------------------------------------------------------
 
 
-class Library:
-    """The control of the library for tests."""
-
-    def __init__(self) -> None:
-        self._library = ctypes.CDLL(str(fake.built(fake.CUDNN)))
-
-    def set(self, mode: str) -> None:
-        """Choose what it does; see `c/cudnn.cpp`."""
-        self._library.fake_cudnn_set(mode.encode())
-
-    @property
-    def convolutions(self) -> int:
-        """The convolutions that were asked for since `set`."""
-        return int(self._library.fake_cudnn_count())
-
-
 @pytest.fixture
 def library(devices: fake.Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     """A device with a fast library, and a table of its own."""
     if fake.IS_REAL:
         pytest.skip("it controls the library")
-    own = f"tuned-{uuid4().hex}"
-    monkeypatch.setattr(schedules, "KIND", own)
-    monkeypatch.setenv("PULLBACK_CUDNN", str(fake.built(fake.CUDNN)))
-    monkeypatch.setenv("PULLBACK_CUBLASLT", str(fake.built(fake.LIBRARY)))
-    loaded.cache_clear()
-    schedules._SAID.clear()
-    found = Library()
-    found.set("right")
-    devices.set(time="0x0:100")
-    monkeypatch.setattr(tuner, "WIDTH", 1)
-    monkeypatch.setattr(grid_library, "_cycles", lambda *given: 1.0)  # then the library is tried first
-    yield found
-    found.set("right")
-    loaded.cache_clear()
-    schedules._SAID.clear()
-    shutil.rmtree(cache_folder() / own, ignore_errors=True)
+    monkeypatch.setattr(vendor, "_cycles", lambda *given: 1.0)  # then the library is tried first
+    with fast("cudnn", devices, monkeypatch) as found:
+        yield found
 
 
 def tuned(f: Any, **options: Any) -> Any:
@@ -203,7 +169,7 @@ def test_values_and_gradients(case: str, library: Library) -> None:
     [g] = numbers(wanted.shape, kind=x.dtype)
     f = tuned(lambda x, w: convolve(x, w, *rest))
     np.testing.assert_array_equal(f(x, w), wanted)
-    first = library.convolutions
+    first = library.asked
     assert first > 0, entries()
     by_x, by_w = pb.grad(tuned(lambda x, w: pb.sum(convolve(x, w, *rest) * g)), (0, 1))(x, w)
     on_host = pb.grad(pb.function(lambda x, w: pb.sum(convolve(x, w, *rest) * g), device="cpu"), (0, 1))(x, w)
@@ -235,10 +201,10 @@ def test_16_bits(library: Library) -> None:
     for kind in ("float16", "bfloat16"):
         storage = dtype_named("f16" if kind == "float16" else "bf16")
         halved = pb.function(lambda x, k=kind: x.astype(getattr(pb, k)), device="cuda!")
-        before = library.convolutions
+        before = library.asked
         f = tuned(lambda x, w, k=kind: simple(x, w).astype(getattr(pb, k)))
         y = f(halved(pb.device_put(x)), halved(pb.device_put(w))).numpy()
-        assert library.convolutions > before
+        assert library.asked > before
         wanted = from_half(to_half(np.asarray(reference(x, w, 1, 0, 1, "NCHW")), storage), storage)
         np.testing.assert_array_equal(from_half(y.view(np.uint16), storage), wanted)
 
@@ -256,7 +222,7 @@ def test_precision(library: Library) -> None:
     x, w, wanted = arrays()
     np.testing.assert_allclose(tuned(simple)(x, w), wanted, rtol=1e-5, atol=1e-5)
     rough = np.asarray(tuned(simple, precision="tf32")(x, w))
-    assert library.convolutions > 0 and 1e-4 < np.abs(rough - wanted).max() < 0.05
+    assert library.asked > 0 and 1e-4 < np.abs(rough - wanted).max() < 0.05
 
 
 @calls
@@ -267,7 +233,7 @@ def test_repeated_calls_are_graphs(library: Library) -> None:
     given = pb.device_put(x - 1), pb.device_put(w)
     for _ in range(4):
         np.testing.assert_allclose(f(*given).numpy(), wanted.sum(axis=1), rtol=1e-4, atol=1e-4)
-    assert library.convolutions > 0
+    assert library.asked > 0
 
 
 @calls
@@ -278,7 +244,7 @@ def test_it_is_off_by_default(library: Library) -> None:
     with pb.exact():
         exact = tuned(lambda x, w: convolve(x, w))
     np.testing.assert_array_equal(exact(x, w), pb.function(exact, device="cpu")(x, w))
-    assert library.convolutions == 0 and all("library" not in e["schedule"] for e in entries())
+    assert library.asked == 0 and all("library" not in e["schedule"] for e in entries())
 
 
 @calls
@@ -289,7 +255,7 @@ def test_it_is_off_by_default(library: Library) -> None:
      "convolutions on cuda:0 [E424]"),
 ])  # fmt: skip
 def test_libraries_that_are_wrong(mode: str, why: str, library: Library) -> None:
-    """They are reported and not used; results stay right."""
+    """A library that fails or is wrong is reported and not used; results stay right."""
     library.set(mode)
     x, w, wanted = arrays()
     y: list[Any] = []
@@ -311,7 +277,7 @@ def test_a_library_that_fails_later(library: Library) -> None:
         warned = said(lambda: y.append(f(pb.device_put(x), pb.device_put(w)).numpy()))
         np.testing.assert_allclose(y[-1], wanted, rtol=1e-4, atol=1e-4)
         assert len(warned) == count
-    assert library.convolutions == 1
+    assert library.asked == 1
 
 
 @calls
@@ -333,4 +299,4 @@ def test_libraries_that_are_not_used(variable: str, value: str, why: str, librar
     [message] = said(lambda: y.append(tuned(simple)(x, w)))
     assert why in message
     np.testing.assert_allclose(y[0], wanted, rtol=1e-4, atol=1e-4)
-    assert library.convolutions == 0
+    assert library.asked == 0

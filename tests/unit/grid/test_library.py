@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -22,11 +19,9 @@ from pullback.loops.plain.storage import assign_storage
 from pullback.loops.program.schedule import EVERY
 from pullback.machine import SCALAR
 from pullback.records import replace
-from pullback.runtime.cache import cache_folder
-from pullback.runtime.device import schedules, tuner
 from pullback.runtime.device.cublas import CublasLt
-from pullback.runtime.device.library import loaded
 from tests.support.devices import fake
+from tests.support.devices.vendor import Library, fast
 from tests.unit.grid.test_tuner import entries, said
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(fake.IS_REAL, reason="it controls the library")]
@@ -34,39 +29,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(fake.IS_REAL, reason="it cont
 X, Y = (np.random.default_rng(3).normal(size=s).astype(np.float32) for s in ((64, 80), (80, 96)))
 
 
-class Library:
-    """The control of the library for tests."""
-
-    def __init__(self) -> None:
-        self._library = ctypes.CDLL(str(fake.built(fake.LIBRARY)))
-
-    def set(self, mode: str) -> None:
-        """Choose what it does; see `c/cublaslt.cpp`."""
-        self._library.fake_cublaslt_set(mode.encode())
-
-    @property
-    def products(self) -> int:
-        """The products that were asked for since `set`."""
-        return int(self._library.fake_cublaslt_count())
-
-
 @pytest.fixture
 def library(devices: fake.Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     """A device with a fast library, and a table of its own."""
-    own = f"tuned-{uuid4().hex}"
-    monkeypatch.setattr(schedules, "KIND", own)
-    monkeypatch.setenv("PULLBACK_CUBLASLT", str(fake.built(fake.LIBRARY)))
-    loaded.cache_clear()
-    schedules._SAID.clear()
-    found = Library()
-    found.set("right")
-    devices.set(time="0x0:100")
-    monkeypatch.setattr(tuner, "WIDTH", 1)  # the library is the cheapest by its estimate
-    yield found
-    found.set("right")
-    loaded.cache_clear()
-    schedules._SAID.clear()
-    shutil.rmtree(cache_folder() / own, ignore_errors=True)
+    with fast("cublaslt", devices, monkeypatch) as found:
+        yield found
 
 
 def product(x: Any, y: Any) -> Any:
@@ -78,12 +45,12 @@ def tuned(f: Any = product) -> Any:
 
 
 def test_the_library_computes_products(library: Library) -> None:
-    """It does where it is the fastest; repeated calls are graphs, and sums after it see its results."""
+    """The fastest schedule may be the library; repeated calls are graphs, and sums after it see its results."""
     f = tuned(lambda x, y: pb.sum(x @ y + 1, axis=0))
     x, y = pb.device_put(X), pb.device_put(Y)
     for _ in range(4):
         np.testing.assert_allclose(f(x, y).numpy(), np.sum(X @ Y + 1, axis=0), rtol=1e-4, atol=1e-4)
-    assert library.products > 0
+    assert library.asked > 0
     g = tuned()
     np.testing.assert_allclose(g(X, Y), X @ Y, rtol=1e-4, atol=1e-4)
     assert "library: cuBLASLt" in {e["schedule"] for e in entries()}
@@ -95,7 +62,7 @@ def test_it_is_off_by_default(library: Library) -> None:
     with pb.exact():
         exact = tuned(lambda x, y: x @ y)
     np.testing.assert_array_equal(exact(X, Y), pb.function(exact, device="cpu")(X, Y))
-    assert library.products == 0 and all("library" not in e["schedule"] for e in entries())
+    assert library.asked == 0 and all("library" not in e["schedule"] for e in entries())
 
 
 SHAPES = {
@@ -122,7 +89,7 @@ def test_layouts(shape: str, kind: str, library: Library) -> None:
         assert found(text, permitted=True)
         return
     np.testing.assert_array_equal(np.asarray(f(*given)), np.einsum(words, x, y))
-    assert library.products > 0, entries()
+    assert library.asked > 0, entries()
 
 
 def storage_program(one: Sequence[int], first: str, other: Sequence[int], second: str, out: str, kind: str) -> str:
@@ -163,9 +130,9 @@ def test_small_whole_numbers_in_16_bits(library: Library) -> None:
         rng = np.random.default_rng(1)
         x, y = (rng.integers(-3, 4, s).astype(np.float32) for s in ((64, 80), (80, 96)))
         halved = pb.function(lambda x, k=kind: x.astype(getattr(pb, k)), device="cuda!")
-        before = library.products
+        before = library.asked
         z = tuned(lambda x, y: x @ y)(halved(pb.device_put(x)), halved(pb.device_put(y)))
-        assert library.products > before
+        assert library.asked > before
         a = z.numpy()
         numbers = from_half(a.view(np.uint16), storage) if a.dtype.itemsize == 2 else a
         wanted = from_half(to_half(x @ y, storage), storage) if a.dtype.itemsize == 2 else x @ y
@@ -179,7 +146,7 @@ def test_small_whole_numbers_in_16_bits(library: Library) -> None:
     ("refuses", "z: cuBLASLt has no way to multiply 64 x 80 by 80 x 96; its kernels compute products on cuda:0 [E424]"),
 ])  # fmt: skip
 def test_libraries_that_are_wrong(mode: str, why: str, library: Library) -> None:
-    """They are reported and not used; results stay right."""
+    """A library that fails or is wrong is reported and not used; results stay right."""
     library.set(mode)
     z: list[Any] = []
 
@@ -202,7 +169,7 @@ def test_a_library_that_fails_later(library: Library) -> None:
         if len(z) == 1:
             [message] = warned
             assert message.endswith(": cuBLASLt fails with status 13; kernels compute products on cuda:0 [E424]")
-    assert warned == [] and library.products == 1
+    assert warned == [] and library.asked == 1
 
 
 @pytest.mark.parametrize(("variable", "value", "why"), [
@@ -219,7 +186,7 @@ def test_libraries_that_are_not_used(variable: str, value: str, why: str, librar
     [message] = said(lambda: z.append(tuned()(X, Y)))
     assert why in message
     np.testing.assert_allclose(z[0], X @ Y, rtol=1e-4, atol=1e-4)
-    assert library.products == 0
+    assert library.asked == 0
 
 
 def test_there_is_no_library(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:

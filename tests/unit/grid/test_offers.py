@@ -127,7 +127,7 @@ def test_all_schedules_of_the_corpus(entry: Entry) -> None:
 
 
 def test_nothing_else_is_chosen_without_a_tuner() -> None:
-    """What estimates choose does not see the schedules for tuners."""
+    """Estimates do not see the schedules for tuners."""
     made = parse_program(PROGRAMS["bf16"])
     lone: list[Kernel] = kernels_of(loops_for(made, {}, H100).function.body)
     seen: list[Candidate] = []

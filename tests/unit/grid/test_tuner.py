@@ -102,7 +102,7 @@ def said(call: Callable[[], Any]) -> list[str]:
 
 @pytest.mark.parametrize(("fast", "wanted"), [(FAST_LANES, LANES), (FAST_SEVERAL, SEVERAL)])
 def test_the_fastest_schedule_is_taken(device: fake.Driver, seen: list[str], fast: str, wanted: str) -> None:
-    """It is measured once, and kept."""
+    """The fastest schedule is measured once, and kept."""
     device.set(time=fast)
     found = chosen()
     assert [e["schedule"] for e in entries()] == [wanted] and seen == ["y"]
@@ -189,7 +189,7 @@ def test_wrong_schedules_are_not_used(device: fake.Driver, monkeypatch: pytest.M
 
 
 def test_a_present_schedule_that_is_wrong(device: fake.Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is compared with C for processors."""
+    """The present schedule is compared with C for processors."""
 
     def cheap(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
         yield from (replace(c, cycles=1.0) for c in wrong(work, machine, device))
@@ -254,7 +254,7 @@ def test_tables_of_other_families(device: fake.Driver, seen: list[str], monkeypa
 
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b.replace(b"tree", b"true"), lambda b: b""])
 def test_damaged_entries(device: fake.Driver, seen: list[str], damage: Callable[[bytes], bytes]) -> None:
-    """They are reported and measured again."""
+    """Damaged entries are reported and measured again."""
     device.set(time=FAST_LANES)
     chosen()
     [path] = schedules._entries()

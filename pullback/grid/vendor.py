@@ -2,7 +2,7 @@
 
     z[b, m, n] = sum k { x[b, m, k] * y[b, k, n] }
 
-The kernel has launches of its own, and its `library` says what they compute. So all readings of the kernel stay, and a
+The kernel has launches of its own, and its `vendor` says what they compute. So all readings of the kernel stay, and a
 host program launches it where there is no library. Only plain sums qualify, without an epilogue.
 """
 
@@ -72,7 +72,7 @@ def _cycles(call: LibraryProduct | LibraryConvolution, work: Work, device: Devic
 
 
 def _build(own: Candidate, call: LibraryProduct | LibraryConvolution, builder: KernelBuilder) -> Kernel:
-    return replace(spread(own.build(builder)), library=call)
+    return replace(spread(own.build(builder)), vendor=call)
 
 
 def _is_plain(r: Reduction) -> bool:

@@ -32,7 +32,7 @@ class LibraryStruct(Structure):
 class CallStruct(Structure):
     """`struct library_call` of the host program."""
 
-    _fields_ = (("library", POINTER(LibraryStruct)), ("convolve", _P), ("what", _P), ("left", _P), ("right", _P),
+    _fields_ = (("vendor", POINTER(LibraryStruct)), ("convolve", _P), ("what", _P), ("left", _P), ("right", _P),
                 ("out", _P), ("how", _P), ("one", _P), ("zero", _P), ("algorithm", c_int))  # fmt: skip
 
 
@@ -141,7 +141,7 @@ class Prepared:
     """The kernels of a program that one library computes.
 
     Attributes:
-        library: the library.   struct: `struct library`.   handle: the library's own.
+        vendor: the library.   struct: `struct library`.   handle: the library's own.
     """
 
     def __init__(self, gpu: CudaGpu, library: DeviceLibrary) -> None:
@@ -150,7 +150,7 @@ class Prepared:
         Raises:
             LibraryError: it fails.
         """
-        self.library = library
+        self.vendor = library
         self._gpu = gpu
         self._made: list[tuple[str, _P]] = []
         self._kept: list[Any] = []
@@ -165,8 +165,8 @@ class Prepared:
         Args:
             before, after: the parts of the entry points' names around "Create" and "Destroy".
         """
-        handle, before = _P(), f"{self.library.prefix}{before}"
-        self.library(f"{before}Create{after}", byref(handle), *arguments)
+        handle, before = _P(), f"{self.vendor.prefix}{before}"
+        self.vendor(f"{before}Create{after}", byref(handle), *arguments)
         self._made.append((f"{before}Destroy{after}", handle))
         return handle
 
@@ -183,13 +183,13 @@ class Prepared:
     def allocate(self, count: int) -> None:
         """Allocate working memory."""
         if count:
-            memory = Memory(self._gpu, count, f"the workspace of {self.library.name}")
+            memory = Memory(self._gpu, count, f"the workspace of {self.vendor.name}")
             self.struct.workspace, self.struct.workspace_bytes = memory.at, count
             self._kept.append(memory)
 
     def close(self) -> None:
         """Give everything back, after the device has done its work."""
-        with self._gpu.current(self.library.name):
+        with self._gpu.current(self.vendor.name):
             while self._made:
                 name, handle = self._made.pop()
-                self.library(name, handle)
+                self.vendor(name, handle)
