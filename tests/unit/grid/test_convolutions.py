@@ -94,6 +94,14 @@ def test_padding_as_conditions() -> None:
     assert found(text.format(8, 1, 9, 1)) == found(text.format(10, 1, 9, 1)) == []
 
 
+def test_a_gradient_that_reads_no_more_than_there_is() -> None:
+    """With padding as wide as the window, rows of the cotangent meet padding alone; a library reads them all."""
+    text = ("f(x: f32[2, 4, 4, 8], y: f32[2, 6, {rows}, 8]) {{ w = build k < 6, c < 4, u < 1, v < 1 {{ "
+            "sum n < 2, i < {rows}, j < 8 {{ [i >= 1, 4 >= i] x[n, c, i - 1, j] * y[n, k, i, j] }} }} return w }}")
+    assert [(c.kind, c.padding, c.out.sizes) for c in found(text.format(rows=6))] == [("weights", (1, 0), (2, 6, 6, 8))]
+    assert found(text.format(rows=5)) == []
+
+
 def test_types() -> None:
     """All arrays have one type; sums of 16 bits are f32."""
     half = "bf16(sum c < 4, u < 3, v < 3 { f32(x[n, c, i + u, j + v]) * f32(w[k, c, u, v]) })"
